@@ -48,6 +48,11 @@ def has_checkpoint(folder: str | Path) -> bool:
     return inside.is_dir() and any(inside.iterdir())
 
 
+def is_kept(engine: str, folder: str | Path) -> bool:
+    """Say whether what a start has trained can be gone on with; a recording holds the rest of every curve."""
+    return engine == RECORDED or (bool(folder) and has_checkpoint(folder))
+
+
 def is_own(folder: str | Path, *runs: Path) -> bool:
     """Say whether a folder is one of those that this project made for its starts, in one of its folders of runs."""
     return bool(str(folder)) and Path(folder).resolve().parent in [root.resolve() for root in runs]
@@ -56,11 +61,11 @@ def is_own(folder: str | Path, *runs: Path) -> bool:
 def can_continue(sample: Sample) -> bool:
     """Say whether a probe has trained for long enough to be gone on with, and left its weights.
 
-    A recording holds the rest of every curve, so it needs none; its bare rows, which took no time, are no probes.
+    The bare rows of a recording, which took no time, are no probes.
     """
     long = sample.seconds > 0 and trained(sample) >= LEAST_EPOCHS
     good = sample.purpose == "probe" and sample.ended and not sample.failed and long
-    return good and (sample.engine == RECORDED or (bool(sample.folder) and has_checkpoint(sample.folder)))
+    return good and is_kept(sample.engine, sample.folder)
 
 
 def trained(sample: Sample) -> float:

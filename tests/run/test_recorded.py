@@ -10,6 +10,7 @@ from cotune.recording import read
 from cotune.run.attempt import StopRule, attempt
 from cotune.run.engines.recorded import Recorded, Replay
 from cotune.run.launch import Ended, Launch, Reported, Started
+from cotune.run.supervise import Move, supervise
 from cotune.types import Config, Sample
 from recording.folders import recording
 
@@ -42,8 +43,10 @@ def test_a_probe_costs_workers_times_seconds_times_its_epochs(engine: Recorded) 
 def test_a_probe_pays_for_thirty_steps_at_least(engine: Recorded) -> None:
     short = start(engine, ONE, 1, until=0.01, probe_epochs=0.01)
     assert short.device_seconds == pytest.approx(1 * 80 * 30 * 10 / 1200)
-    long = start(engine, FOUR, 1, until=1.0)
+    long = start(engine, FOUR, 1, until=1.0, probe_epochs=1.0)
     assert long.device_seconds == pytest.approx(4 * 10 * 30 * 160 / 1200)
+    run = start(engine, FOUR, 1)
+    assert run.device_seconds == pytest.approx(4 * 10)
 
 
 def test_a_run_stops_at_the_first_whole_epoch_that_meets_the_target(engine: Recorded) -> None:
@@ -95,7 +98,8 @@ def test_a_run_goes_on_where_the_start_before_it_ended(engine: Recorded) -> None
 def test_the_whole_start_at_once_is_what_attempt_sees(engine: Recorded, config: Config, epochs: int) -> None:
     replay = engine.replay(config, 0)
     assert isinstance(replay, Replay)
-    quick, slow = replay.sample(float(epochs), "one"), start(engine, config, epochs)
+    quick = replay.sample(float(epochs), "one")
+    slow = start(engine, config, epochs, probe_epochs=float(epochs))
     assert quick.seconds == pytest.approx(slow.seconds)
     assert quick.epoch_seconds == pytest.approx(slow.epoch_seconds)
     assert [(p.epoch, p.accuracy) for p in quick.curve] == [(p.epoch, p.accuracy) for p in slow.curve]
@@ -103,3 +107,45 @@ def test_the_whole_start_at_once_is_what_attempt_sees(engine: Recorded, config: 
 
 def test_a_replayed_probe_is_not_blamed_for_reporting_once(engine: Recorded) -> None:
     assert start(engine, ONE, 1, probe_epochs=0.25).warning is None
+
+
+# 0.8 after 5 epochs of batch 10 (80 s each on one worker), and after 8 of batch 160 (10 s each on four).
+WHOLE = (
+    "global_batch,epoch,accuracy\n10,1,0.2\n10,2,0.4\n10,3,0.6\n10,4,0.7\n10,5,0.8\n"
+    "160,1,0.1\n160,2,0.2\n160,3,0.3\n160,4,0.4\n160,5,0.5\n160,6,0.6\n160,7,0.7\n160,8,0.8\n"
+)
+
+
+def moved(folder: Path, first: Config, then: Config, epochs: float) -> list[Sample]:
+    """Return the starts of a run for 0.8 that changes its config after so many epochs."""
+    engine = Recorded(recording(folder, accuracy=WHOLE))
+    change = lambda sample: Move(then, "to see") if sample.config == first and sample.epochs == epochs else None  # noqa: E731
+    begun = launch(engine, first, 8, target=0.8)
+    found = supervise(engine, begun, StopRule(8), Sample(first, id="one", engine="recorded"), change=change)
+    return list({moment.sample.id: moment.sample for moment in found}.values())
+
+
+def test_a_run_that_moves_lands_by_rule_six_and_pays_for_it_on_all_workers(tmp_path: Path) -> None:
+    first, then = moved(tmp_path / "one", ONE, FOUR, 2.0)
+    assert (first.epochs, first.accuracy, first.seconds) == (2.0, pytest.approx(0.4), pytest.approx(160))
+    # The large batch has 0.4 after 4 epochs, but two fifths of its way of 8 are 3.2. Moving takes a tenth of an epoch.
+    assert (then.epochs, then.accuracy, then.seconds) == (8.0, pytest.approx(0.8), pytest.approx(1 + (8 - 3.2) * 10))
+    assert (then.resumed_from, then.terms.engine) == (first.id, pytest.approx(1.0))
+    assert [point.epoch for point in then.curve] == [4.0, 5.0, 6.0, 7.0, 8.0]
+
+
+def test_another_layout_of_the_same_batch_resumes_where_the_run_was(tmp_path: Path) -> None:
+    wide, narrow = Config.data_parallel(40, 1, "t4"), Config.data_parallel(10, 4, "t4")
+    _, then = moved(tmp_path / "one", wide, narrow, 1.0)
+    assert then.curve[0].epoch == 2.0
+
+
+def test_a_run_ends_at_the_deadline_of_its_engine(tmp_path: Path) -> None:
+    engine = Recorded(recording(tmp_path / "one", accuracy=WHOLE), deadline=200.0)
+    sample = start(engine, ONE, 8, target=0.8)
+    assert (sample.seconds, sample.epochs, sample.failure) == (pytest.approx(200.0), pytest.approx(2.5), None)
+
+
+def test_a_run_for_a_target_ends_where_its_curve_ends(tmp_path: Path) -> None:
+    engine = Recorded(recording(tmp_path / "one", accuracy=WHOLE))
+    assert start(engine, FOUR, 12, target=0.9).epochs == 8.0

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, groupby, pairwise
 from typing import Any
 
 from cotune import progress
 from cotune.checkpoints import trained
 from cotune.cli.output import emit_json, end_with, say, table
-from cotune.documents import goal_document, plan_document, price_document, sample_document, scaled, spread
+from cotune.documents import (
+    config_document,
+    goal_document,
+    plan_document,
+    price_document,
+    sample_document,
+    scaled,
+    spread,
+)
 from cotune.errors import Missed
 from cotune.jobfile.settings import Settings
 from cotune.project.ended_runs import EndedRun
-from cotune.types import Forecast, Goal, Job, Quantity, Sample
+from cotune.project.run import ProjectRun, RunEvent
+from cotune.types import Config, Forecast, Goal, Job, Quantity, Sample
 from cotune.units import counted, number
 
 
-def show_result(settings: Settings, goal: Goal, run: EndedRun, *, json: bool) -> None:
-    """Print forecast beside measured; raise `Missed` where the goal was not met."""
+def show_result(settings: Settings, goal: Goal, run: EndedRun, account: dict[str, Any], *, json: bool) -> None:
+    """Print forecast beside measured, in JSON with the account of a replay; raise `Missed` where a goal was not met."""
     if json:
-        emit_json("run", run_document(settings, goal, run))
+        emit_json("run", run_document(settings, goal, run) | account)
     else:
         _print(settings, run)
     end_with(Missed(run.missed) if run.missed else None, told=json)
@@ -48,6 +59,74 @@ def _measured_document(run: EndedRun) -> dict[str, Any]:
         return {}
     spent = sum(probe.device_seconds for probe in run.measured)
     return {"measured": {"probes": len(run.measured), "device_seconds": spent}}
+
+
+def account_document(run: ProjectRun, ended: EndedRun, events: Sequence[RunEvent]) -> dict[str, Any]:
+    """Return what a replayed run without a profile did in its one account: probes, forecasts and moves."""
+    assert run.itself is not None
+    measured = sum((probe.device_seconds for probe in ended.measured), 0.0)
+    return {
+        "probes": [sample_document(probe) for probe in ended.measured],
+        "forecasts": list(_forecast_documents(run, ended, events)),
+        "outcome": {
+            "met": ended.missed is None,
+            "seconds": ended.seconds,
+            "device_seconds": measured + sum(start.device_seconds for start in ended.starts),
+            "measuring_device_seconds": measured,
+            "moves": list(_move_documents(ended, events)),
+        },
+    }
+
+
+def _forecast_documents(run: ProjectRun, ended: EndedRun, events: Sequence[RunEvent]) -> Iterator[dict[str, Any]]:
+    """Yield P(met) at the beginning, and after each evaluation but the last."""
+    assert run.itself is not None
+    begun = {start.id: seconds for start, seconds in _starts(ended)}
+    first = next(iter(begun.values()))
+    yield _forecast_document(first, 0.0, None, run.itself.odds, run.config)
+    for _, group in groupby(events, lambda event: (event.sample.id, len(event.sample.curve))):
+        event = next(group)
+        sample = event.sample
+        if sample.curve and event.odds is not None:
+            seconds = begun[sample.id] + sample.seconds
+            yield _forecast_document(seconds, sample.epochs, sample.accuracy, event.odds, sample.config)
+
+
+def _forecast_document(
+    seconds: float, epoch: float, accuracy: float | None, odds: float | None, config: Config
+) -> dict[str, Any]:
+    return {
+        "seconds": seconds,
+        "epoch": epoch,
+        "accuracy": accuracy,
+        "probability": odds,
+        "config": config_document(config),
+    }
+
+
+def _move_documents(ended: EndedRun, events: Sequence[RunEvent]) -> Iterator[dict[str, Any]]:
+    """Yield where a run has changed its config, and what that took."""
+    notes = {event.sample.id: event.note for event in reversed(events)}  # of the beginning of each start
+    for (before, _), (start, seconds) in pairwise(_starts(ended)):
+        taken = start.terms.engine or 0.0
+        trained = (start.seconds - taken) / start.epoch_seconds if start.epoch_seconds else 0.0
+        yield {
+            "seconds": seconds,
+            "epoch": before.epochs,
+            "lands": start.epochs - trained,
+            "from": config_document(before.config),
+            "to": config_document(start.config),
+            "move_seconds": taken,
+            "reason": notes.get(start.id),
+        }
+
+
+def _starts(ended: EndedRun) -> list[tuple[Sample, float]]:
+    """Return the starts of a run, and after how many seconds of its account each began."""
+    spent = accumulate(
+        (start.seconds for start in ended.starts), initial=sum((one.seconds for one in ended.measured), 0.0)
+    )
+    return list(zip(ended.starts, spent, strict=False))
 
 
 def _continued_document(job: Job, probe: Sample) -> dict[str, Any]:

@@ -144,7 +144,7 @@ class RunProspects:
         timed = tuple(
             Sample(
                 sample.config,
-                epoch_seconds=sample.epoch_seconds,
+                epoch_seconds=sample.epoch_seconds and float(f"{sample.epoch_seconds:.9g}"),  # learnt once each
                 terms=sample.terms,
                 failure=sample.failure,
                 peak_bytes=sample.peak_bytes,

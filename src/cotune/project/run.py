@@ -7,7 +7,7 @@ run.result()                 to the end, shown where somebody watches
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,6 +24,8 @@ from cotune.predict.predictors.eta import Countdown, expected_end, usual_scatter
 from cotune.predict.samples import informative
 from cotune.probe.outcome import readable
 from cotune.probe.self_change import SelfChange
+from cotune.probe.self_measuring import SelfMeasuring
+from cotune.probe.self_measuring_constants import SELF_MEASURING, SelfMeasuringConstants
 from cotune.project.ended_runs import EndedRun, ended_run, trail_of
 from cotune.project.layout_change import LayoutChange
 from cotune.project.measured_itself import MeasuredItself, measured_itself
@@ -80,6 +82,7 @@ class RunEvent:
     words: str
     left: Quantity | None = None
     note: str | None = None
+    odds: float | None = None  # P(met) by now
 
 
 AS_PLANNED, USUAL = RunLayout(), RunOptions()
@@ -111,7 +114,7 @@ def prepared_run(
     if plan and options.from_scratch and layout == AS_PLANNED and not asked:
         require_sure_from_scratch(plan)
     if plan is None and layout == AS_PLANNED and not options.resume and _is_tunable(settings):
-        return _measuring_itself(project, options)
+        return measuring_itself(project, options)
     left_at = _beginnings(project).unfinished(options.seed) if options.resume else None
     last = left_at.before if left_at else None
     config = _config(settings, plan, layout, last.config if last else None)
@@ -169,24 +172,33 @@ def _beginnings(project: Project) -> Beginnings:
 
 def _is_tunable(settings: Settings) -> bool:
     """Return whether a run without a plan can find a config by itself: it has a target, and something to choose."""
-    return settings.goal.target is not None and settings.engine != RECORDED and len(settings.space) > 1
+    return settings.goal.target is not None and (settings.engine == RECORDED or len(settings.space) > 1)
 
 
-def _measuring_itself(project: Project, options: RunOptions) -> ProjectRun:
+def measuring_itself(
+    project: Project, options: RunOptions, constants: SelfMeasuringConstants = SELF_MEASURING
+) -> ProjectRun:
     """Return a run that begins with what a handful of time probes and other jobs say is best."""
     project.display.note("no plan: measuring on the way (cotune profile and cotune plan measure first)")
-    itself = measured_itself(
-        project.settings,
-        project.engine,
-        informative(project.evidence().samples),
-        project.runs_folder,
-        project.display,
-        save=project.keep,
-        told_odds=lambda config: project.told_odds(config, options.seed or 0),
-        seed=options.seed or 0,
-        fixed=options.fixed,
+    settings, replayed, seed = project.settings, project.replayed, options.seed or 0
+    known = informative(project.evidence().samples)
+    cut_short = constants if replayed else constants.timed  # probes of a recording cannot be
+    brain = SelfMeasuring(
+        settings.job,
+        settings.goal,
+        settings.space,
+        settings.cluster,
+        seed,
+        known,
+        replayed.recording.restart_seconds if replayed else None,
+        constants.staying if options.fixed else cut_short,
+        # What short probes evaluate is no curve to plan by.
+        told_odds=lambda config: project.told_odds(config, seed) if known else None,
     )
-    return ProjectRun(project, options, itself.config, project.settings.goal, None, None, itself)
+    itself = measured_itself(
+        settings, project.engine, brain, project.runs_folder, project.display, save=project.keep, seed=seed
+    )
+    return ProjectRun(project, options, itself.config, settings.goal, None, None, itself)
 
 
 def _config(settings: Settings, plan: Plan | None, layout: RunLayout, last: Config | None) -> Config:
@@ -259,12 +271,17 @@ class ProjectRun:
         if status.refused:
             self.project.display.note(f"the TrainJob's status was not taken: {status.refused}")
 
-    def result(self) -> EndedRun:
-        """Train to the end, shown where somebody watches; return what came of it, or raise why it failed."""
+    def result(self, see: Callable[[RunEvent], None] = lambda _: None) -> EndedRun:
+        """Train to the end, shown where somebody watches; return what came of it, or raise why it failed.
+
+        Who wants to `see` every event gets it once it is in the store.
+        """
         last: Sample | None = None
-        with self.project.display.progress(float(self.goal.cap), self._measured) as shown:
+        since = 0.0 if self.settings.engine == RECORDED else self._measured  # by a clock on the wall
+        with self.project.display.progress(float(self.goal.cap), since) as shown:
             for event in self:
                 last = event.sample
+                see(event)
                 if event.note:
                     self.project.display.note(event.note)
                 if event.left is None:
@@ -300,24 +317,26 @@ class ProjectRun:
         with opened_engine(
             self.itself.engine if self.itself else self.project.engine, settings.engine_settings
         ) as engine:
-            fixed = options.fixed or settings.engine == RECORDED  # what was recorded cannot be moved
+            recorded = settings.engine == RECORDED
+            fixed = options.fixed or recorded  # a plan is replayed as it is
             layouts = LayoutChange(settings, self.project.evidence, launch, None if fixed else self.plan)
             if self.itself is not None:
                 known = replace(self.project.evidence(), samples=self.itself.brain.known)  # what it measured is no law
                 odds = planned_odds(settings, self.goal, launch, None, known, before=self._measured)
                 own = OwnOdds(odds, launch.config.global_batch) if odds else lambda _: None
-                itself = SelfChange(self.itself.brain, self.itself.probes, launch.folder, own)
+                itself = SelfChange(self.itself.brain, self.itself.probes, launch.folder, engine.now, own)
                 watch = RunWatch(self.goal, itself, itself, before=self._measured)
             else:
                 odds = planned_odds(settings, self.goal, launch, self.plan, self.project.evidence())
                 watch = RunWatch(self.goal, odds, layouts, fixed=fixed)
             until = _until(settings, launch, self.plan)
             for moment in supervise(engine, launch, until, sample, restarts=options.restarts, change=watch.move):
-                self.project.keep(moment.sample)
+                if moment.sample.ended or not recorded:  # a replay takes no time
+                    self.project.keep(moment.sample)
                 countdown.see(moment.sample)
                 watch.see(moment.sample)
                 words, left = self._told(moment.sample, launch, countdown, watch)
-                yield RunEvent(moment.sample, words, left, moment.note or watch.warning(left))
+                yield RunEvent(moment.sample, words, left, moment.note or watch.warning(left), watch.told)
 
     def _told(
         self, sample: Sample, launch: Launch, countdown: Countdown, watch: RunWatch

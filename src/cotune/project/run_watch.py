@@ -170,6 +170,11 @@ class RunWatch:
             self.odds.see(sample)
 
     @property
+    def told(self) -> float | None:
+        """Return P(met) by now, where it can be told."""
+        return None if self.odds is None else self.odds.odds
+
+    @property
     def words(self) -> str:
         """Return what to add to the run's progress."""
         return "" if self.odds is None else self.odds.words

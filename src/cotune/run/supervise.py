@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cotune.checkpoints import has_checkpoint
+from cotune.checkpoints import is_kept
 from cotune.identity import new_id, timestamp
 from cotune.jobfile.command import may_keep_checkpoints
 from cotune.run.attempt import HERE, StopRule, attempt
@@ -78,11 +78,15 @@ def supervise(
             if finished is None and _finished(launch, sample):
                 finished = sample.seconds
             settled = move is not None or sample.ended or _met(launch, sample)
-            if not settled and can_move(launch.job, launch.folder) and (move := change(sample)) is not None:
+            if (
+                not settled
+                and can_move(launch.job, sample.engine, launch.folder)
+                and (move := change(sample)) is not None
+            ):
                 engine.stop(launch.id, checkpoint_seconds(launch.job, _STOP_SECONDS, sample.epoch_seconds))
         unfinished = not _finished(launch, sample)
         if move is not None and sample.failure is None and unfinished:
-            if not has_checkpoint(launch.folder):
+            if not is_kept(sample.engine, launch.folder):
                 lost = Failure(f"it was stopped to go on with {move.config}, but left no checkpoint")
                 yield RunMoment(replace(sample, failure=lost))
                 return
@@ -92,7 +96,7 @@ def supervise(
         if sample.failure is None or not sample.failure.from_outside:
             return
         fruitless = 0 if sample.curve else fruitless + 1
-        if restarts == 0 or fruitless >= restarts or not has_checkpoint(launch.folder):
+        if restarts == 0 or fruitless >= restarts or not is_kept(sample.engine, launch.folder):
             return
         broke, left = sample.failure, with_workers_left(launch.config, sample.failure)
         if left is None:
@@ -102,9 +106,9 @@ def supervise(
         yield RunMoment(sample, f"{broke}: going on{fewer} from the checkpoint at epoch {sample.epochs:.3g}")
 
 
-def can_move(job: Job, folder: str | Path) -> bool:
+def can_move(job: Job, engine: str, folder: str | Path) -> bool:
     """Return whether a run that is stopped now could go on: it left a checkpoint, or may do so when it is told."""
-    return has_checkpoint(folder) or may_keep_checkpoints(job)
+    return is_kept(engine, folder) or may_keep_checkpoints(job)
 
 
 def _finished(launch: Launch, sample: Sample) -> bool:

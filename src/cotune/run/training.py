@@ -20,6 +20,7 @@ from cotune.units import duration, number
 
 SHORT = 0.5  # epochs that may lack where a script's last report comes before its last step
 _SAME_GAP = 1e-6  # of the epochs between two evaluations
+_SAME_SECONDS = 1e-6  # of a deadline: what rounding leaves of a run that ends with it
 
 
 def goal_of_run(plan: Plan | None, asked: Goal, flags: Collection[str], begun: Goal | None = None) -> Goal:
@@ -140,8 +141,10 @@ def missed(job: Job, goal: Goal, sample: Sample, *, seconds: float, cost: float,
     if goal.epochs is not None and ended_short(sample, goal.epochs) and not job.reached(goal.target, sample):
         done = progress.amount(job, sample.config, sample.epochs)
         parts.append(f"it ended by itself after {done:.3g} of {progress.words(job, sample.config, goal.epochs)}")
-    if goal.deadline is not None and seconds > goal.deadline:
+    if goal.deadline is not None and seconds > goal.deadline * (1 + _SAME_SECONDS):
         parts.append(f"it took {duration(seconds)}, {duration(goal.deadline)} was asked")
+    elif parts and (passed := overdue(goal, seconds * (1 + _SAME_SECONDS))) is not None:  # a recording ends there
+        parts.append(passed)
     if goal.max_cost is not None and cost > goal.max_cost:
         parts.append(f"it cost {number(cost)} {unit}, {number(goal.max_cost)} was asked")
     return "missed: " + "; ".join(parts) if parts else None

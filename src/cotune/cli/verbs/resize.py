@@ -38,7 +38,7 @@ def resize(
         batch = last.config.global_batch
         fits = ", ".join(str(count) for count in range(1, 65) if resized(last.config, count))
         raise UsageError(f"{workers} workers cannot share a global batch of {batch} evenly; it could be {fits}")
-    if settings.job.command and not can_move(settings.job, last.folder):
+    if settings.job.command and not can_move(settings.job, last.engine, last.folder):
         raise UsageError(
             f"run {last.id} has left no checkpoint (COTUNE_CHECKPOINT) that other workers could go on from"
         )

@@ -10,13 +10,12 @@ from cotune.cli.doubts import doubt_configs, doubt_examples, doubt_goal, doubt_s
 from cotune.cli.flags import JobFlags, ReplayFlags, records_as_flags
 from cotune.cli.help import MEASURING, OUTPUT, SPACE, flag, rare_flag
 from cotune.cli.output import note
-from cotune.cli.run_result import show_result
-from cotune.cli.self_measured import measures_itself, run_measuring_itself
+from cotune.cli.run_result import account_document, show_result
 from cotune.documents import goal_words, price_words
 from cotune.jobfile.settings import Settings
 from cotune.predict.evidence import Predictors
 from cotune.project.project import Project
-from cotune.project.run import ProjectRun, RunLayout, RunOptions
+from cotune.project.run import ProjectRun, RunEvent, RunLayout, RunOptions
 from cotune.space import Configs
 
 
@@ -67,10 +66,9 @@ def run(
     if replay.recording:
         with job.replayed(replay.recording, goal, seed or 0) as project:
             refuse_target(project.settings, project.every_row().samples)
-            if layout == RunLayout() and not epochs and measures_itself(project, replay):
-                run_measuring_itself(project, how, json=json)
-                return
-            if not layout.whole and (any(goal.values()) or not project.store.latest_plan(project.settings.job)):
+            itself = layout == RunLayout() and not epochs and _measures_itself(project, replay)
+            planned = project.store.latest_plan(project.settings.job) and not any(goal.values())
+            if not (layout.whole or itself or planned):
                 _plan_recorded(project, replay, seed or 0)
             _carry_out(project, project.run(layout=layout, options=how, **goal), json=json)
         return
@@ -95,6 +93,14 @@ def run(
         _carry_out(asked, run, json=json)
 
 
+def _measures_itself(project: Project, replay: ReplayFlags) -> bool:
+    """Return whether a replayed run has neither a plan nor samples, and a target to find a config for."""
+    job = project.settings.job
+    limited = replay.all_samples or replay.max_device_seconds is not None
+    untouched = not project.store.samples(job) and not project.store.latest_plan(job)
+    return project.settings.goal.target is not None and untouched and not limited
+
+
 def _plan_recorded(project: Project, replay: ReplayFlags, seed: int) -> None:
     """Plan by what is replayed of a recording, and keep it for the run to follow."""
     project.save(project.planner(replay.evidence(project, seed), Predictors(seed=seed)).plan())
@@ -103,7 +109,10 @@ def _plan_recorded(project: Project, replay: ReplayFlags, seed: int) -> None:
 def _carry_out(project: Project, run: ProjectRun, *, json: bool) -> None:
     """Run to the end, and show what came of it."""
     _announce(project.settings, run)
-    show_result(project.settings, run.goal, run.result(), json=json)
+    events: list[RunEvent] = []
+    ended = run.result(events.append if project.recorded else lambda _: None)
+    account = account_document(run, ended, events) if project.recorded and run.itself else {}
+    show_result(project.settings, run.goal, ended, account, json=json)
 
 
 def _announce(settings: Settings, run: ProjectRun) -> None:

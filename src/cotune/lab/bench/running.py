@@ -20,13 +20,15 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from cotune import registry
+from cotune.display import Progress
 from cotune.errors import UsageError
 from cotune.lab.bench.lab import RecordedLab, cost_of
 from cotune.lab.bench.tasks import grouped, worked_off
@@ -34,11 +36,12 @@ from cotune.lab.bench.trials import Account, asha, manual, optuna
 from cotune.lab.bench.truth import SLACK, Truth, halves_of, recording_of
 from cotune.lab.strategy import Strategy
 from cotune.plan.rates import rates
-from cotune.probe.replayed import self_measured
-from cotune.probe.self_measuring import SelfMeasuring
 from cotune.probe.self_measuring_constants import SELF_MEASURING, SelfMeasuringConstants
+from cotune.project.project import Project
+from cotune.project.run import RunOptions, measuring_itself
 from cotune.recording import Recording
-from cotune.run.replayed_training import ReplayedTraining
+from cotune.recording.replayed import ReplayedJob
+from cotune.run.engines.recorded import Recorded
 from cotune.space import Configs
 from cotune.types import Goal, Sample
 
@@ -212,21 +215,35 @@ def self_trained(
 ) -> tuple[Account, list[Sample]]:
     """Return what a run that measures itself spent, and what it measured that others may learn from."""
     recording = truth.recording
-    brain = SelfMeasuring(
-        recording.job, goal, truth.space, recording.cluster, seed, known, recording.restart_seconds, constants
-    )
-    training = ReplayedTraining(recording, goal, seed, probed=probed)
-    told = [step.choice.odds for step in self_measured(brain, training)]
+    job = ReplayedJob(Path(recording.name), recording, seed=seed)
+    settings = replace(job.settings(), goal=goal, space=truth.space)
+    engine = Recorded(recording=recording, probed=probed, seed=seed, deadline=goal.deadline)
+    with Project(settings=settings, replayed=job, engine=engine, display=_Silent()) as project:
+        for sample in known:
+            project.keep(sample)
+        run = measuring_itself(project, RunOptions(seed), constants)
+        ended = run.result()
+    assert run.itself is not None
     spent = Account(
-        training.met,
-        training.seconds,
-        cost_of(training.samples, recording.cluster),
-        cost_of(training.probes, recording.cluster),
-        len(training.moves),
-        told[0],
+        ended.missed is None,
+        ended.seconds,
+        ended.cost,
+        cost_of(ended.measured, recording.cluster),
+        len(ended.starts) - 1,
+        run.itself.odds,
     )
-    learnt = [*training.probes, *(start for start in training.starts if start.resumed_from is None)]
-    return spent, learnt
+    return spent, [*ended.measured, *(start for start in ended.starts if start.resumed_from is None)]
+
+
+class _Silent:
+    """Shows nothing of a run that is one of hundreds."""
+
+    def note(self, text: str) -> None:
+        pass
+
+    @contextmanager
+    def progress(self, total: float, since: float = 0.0) -> Iterator[Progress]:  # noqa: ARG002
+        yield Progress(total, lambda *_: None)
 
 
 def _planned(strategy: str) -> Callable[[Recording, Truth, Goal, int], Account]:

@@ -2,8 +2,11 @@
 
 A start draws one repeat and one seed of what was recorded. It reports where it begins, after the thirty
 steps that every probe pays for, after every whole epoch (with its accuracy where that is
-known) and where a probe ends. It stops at the first whole epoch that meets the target. With a
-budget (device-seconds) what would go beyond it is cut off, as it would be on a real cluster.
+known) and where a probe ends. It stops at the first whole epoch that meets the target, and a run with
+a target where its curve ends. With a budget (device-seconds) what would go beyond it is cut off, as it
+would be on a real cluster; with a deadline, what a run would train after that second of the clock.
+
+A run that resumes in its folder with another config has moved: it lands and pays by rule 6 of replay.
 """
 
 from __future__ import annotations
@@ -11,16 +14,18 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 
 from cotune.recording import Recording, least_epochs, read
+from cotune.recording.moving import landing, move_seconds
 from cotune.run.launch import Ended, Event, Launch, Reported, Started
 from cotune.types import RECORDED, Cause, Config, Evaluation, Failure, Floats, Sample
 
+_ROUNDING = 1e-9  # epochs
 _NO_BUDGET = Failure.interrupted("the budget for measuring ran out")
 
 
@@ -31,11 +36,11 @@ class Replay:
     config: Config
     epoch_seconds: float
     accuracy: Floats
-    least: float  # epochs that are paid for in any case
+    least: float  # epochs that a probe pays for in any case
     begin: float = 0.0  # epochs trained before, by a start that this one continues
 
     def seconds(self, epochs: float) -> float:
-        """Return what a start that ends after so many epochs takes (rule 5)."""
+        """Return what a probe that ends after so many epochs takes (rule 5)."""
         return self.epoch_seconds * max(epochs - self.begin, self.least)
 
     def accuracy_at(self, epoch: float) -> float | None:
@@ -89,40 +94,71 @@ class Recorded:
     budget: float | None = None
     seed: int = 0
     recording: Recording | None = None
+    probed: Recording | None = None  # what probes see, where that differs
+    deadline: float | None = None  # of runs, in seconds of the clock
     _now: float = field(default=0.0, init=False)
     _queue: list[tuple[float, int, Event]] = field(default_factory=list, init=False)
     _counter: int = field(default=0, init=False)
-    _running: dict[str, tuple[float, Replay]] = field(default_factory=dict, init=False)
+    _running: dict[str, tuple[float, float, int]] = field(default_factory=dict, init=False)  # begun, paid up to, units
+    _runs: dict[Path, Config] = field(default_factory=dict, init=False)  # what the run in a folder was trained with
 
     def start(self, launch: Launch) -> None:
-        replay = self.replay(launch.config, launch.seed, launch.trained if launch.resume else 0.0)
+        probe, up = launch.probe_epochs is not None, self._now
+        shown = self.probed if probe else None
+        replay = self.replay(launch.config, launch.seed, launch.trained if launch.resume else 0.0, shown)
         if isinstance(replay, Failure):
             self._put(Ended(launch.id, self._now, "failed", replay))
             return
-        last = float(launch.epochs) if launch.probe_epochs is None else min(launch.probe_epochs, launch.epochs)
-        met = replay.first_meeting(launch.target, launch.job.sign, last)
-        end = last if met is None else met
-        affordable = self._affordable(replay)
-        if affordable < replay.begin + replay.least:
+        if not probe:
+            replay, up = self._moved(launch, replay)
+        end, most = _end(launch, replay), self._affordable(replay)
+        if most < replay.begin + replay.least:
             self._put(Ended(launch.id, self._now, "failed", _NO_BUDGET))
             return
-        self._running[launch.id] = (self._now, replay)
-        self._put(Started(launch.id, self._now))
-        for event in _events(launch, replay, self._now, min(end, affordable)):
+        if not probe and self.deadline is not None:
+            left = (self.deadline - up) / replay.epoch_seconds + _ROUNDING
+            most = min(most, replay.begin + max(0.0, left))
+        self._running[launch.id] = (
+            self._now,
+            up + (replay.seconds(replay.begin) if probe else 0.0),
+            replay.config.units,
+        )
+        self._put(Started(launch.id, up))
+        for event in _events(launch, replay, up, min(end, most)):
             self._put(event)
 
-    def replay(self, config: Config, seed: int, begin: float = 0.0) -> Replay | Failure:
+    def replay(
+        self, config: Config, seed: int, begin: float = 0.0, recording: Recording | None = None
+    ) -> Replay | Failure:
         """Return what a start with this seed will show, or why there is nothing to show."""
+        shown = recording or self._known()
+        rng = np.random.default_rng((self.seed, seed))
+        pace = shown.draw_epoch_seconds(config, rng)
+        if pace is None:
+            there = f"{config} on {config.device} lies outside what {shown.name} recorded"
+            return Failure(f"not recorded: {there}", Cause.NOT_RECORDED)
+        accuracy = shown.draw_accuracy(config, rng)
+        known = np.empty(0) if accuracy is None else accuracy
+        return Replay(config, pace, known, least_epochs(config, shown.examples), begin)
+
+    def _known(self) -> Recording:
         if self.recording is None:
             self.recording = read(Path(self.folder))
-        rng = np.random.default_rng((self.seed, seed))
-        pace = self.recording.draw_epoch_seconds(config, rng)
-        if pace is None:
-            there = f"{config} on {config.device} lies outside what {self.recording.name} recorded"
-            return Failure(f"not recorded: {there}", Cause.NOT_RECORDED)
-        accuracy = self.recording.draw_accuracy(config, rng)
-        known = np.empty(0) if accuracy is None else accuracy
-        return Replay(config, pace, known, least_epochs(config, self.recording.examples), begin)
+        return self.recording
+
+    def _moved(self, launch: Launch, replay: Replay) -> tuple[Replay, float]:
+        """Return where a run begins, and when: one that has had another config lands elsewhere and pays for it."""
+        before = self._runs.get(launch.folder) if launch.resume else None
+        self._runs[launch.folder] = launch.config
+        if before is None or before == launch.config:
+            return replay, self._now
+        job, up = launch.job, self._now + move_seconds(self._known(), replay.epoch_seconds)
+        left = self.replay(before, launch.seed)
+        if job.recipe(before) == job.recipe(launch.config) or isinstance(left, Failure):
+            return replay, up
+        level = None if launch.target is None else job.sign * launch.target
+        there = landing(job.sign * left.accuracy, job.sign * replay.accuracy, launch.trained, level)
+        return replace(replay, begin=there), up
 
     def _affordable(self, replay: Replay) -> float:
         """Return up to which epoch the budget reaches."""
@@ -133,10 +169,10 @@ class Recorded:
     def stop(self, launch: str, grace: float = 5.0) -> None:  # noqa: ARG002  # it ends at once
         if launch not in self._running:
             return
-        begun, replay = self._running[launch]
+        _, paid, _ = self._running[launch]
         self._queue = [entry for entry in self._queue if entry[2].launch != launch]
         heapq.heapify(self._queue)
-        self._put(Ended(launch, max(self._now, begun + replay.seconds(replay.begin)), "stopped"))
+        self._put(Ended(launch, max(self._now, paid), "stopped"))
 
     def wait(self, timeout: float) -> Event | None:
         if not self._queue:
@@ -145,9 +181,9 @@ class Recorded:
         at, _, event = heapq.heappop(self._queue)
         self._now = max(self._now, at)
         if isinstance(event, Ended) and event.launch in self._running:
-            begun, replay = self._running.pop(event.launch)
+            begun, _, units = self._running.pop(event.launch)
             if self.budget is not None:
-                self.budget = max(0.0, self.budget - (event.at - begun) * replay.config.units)
+                self.budget = max(0.0, self.budget - (event.at - begun) * units)
         return event
 
     def now(self) -> float:
@@ -162,12 +198,22 @@ class Recorded:
         heapq.heappush(self._queue, (event.at, self._counter, event))
 
 
-def _events(launch: Launch, replay: Replay, begun: float, end: float) -> Iterator[Event]:
+def _end(launch: Launch, replay: Replay) -> float:
+    """Return the epochs after which a start ends by itself."""
+    last = float(launch.epochs) if launch.probe_epochs is None else min(launch.probe_epochs, launch.epochs)
+    if launch.probe_epochs is None and launch.target is not None and len(replay.accuracy):
+        last = min(last, len(replay.accuracy))
+    met = replay.first_meeting(launch.target, launch.job.sign, last)
+    return last if met is None else met
+
+
+def _events(launch: Launch, replay: Replay, up: float, end: float) -> Iterator[Event]:
     """Yield the reports of one start, and its end."""
-    yield Reported(launch.id, begun, replay.begin, None)
+    yield Reported(launch.id, up, replay.begin, None)
     first = replay.begin + replay.least
     whole = [float(epoch) for epoch in range(int(replay.begin) + 1, int(end) + 1)]
     for epoch in sorted({first if first < end else end, end, *whole}):
-        at = begun + replay.epoch_seconds * (epoch - replay.begin)
+        at = up + replay.epoch_seconds * (epoch - replay.begin)
         yield Reported(launch.id, at, epoch, replay.accuracy_at(epoch))
-    yield Ended(launch.id, begun + replay.seconds(end), "done")
+    taken = replay.epoch_seconds * (end - replay.begin) if launch.probe_epochs is None else replay.seconds(end)
+    yield Ended(launch.id, up + taken, "done" if end >= _end(launch, replay) else "stopped")
