@@ -48,8 +48,8 @@ from cotune.lab.bench.prediction import AT_LEAST_MORE, designed
 from cotune.lab.bench.tasks import recording_folders
 from cotune.lab.bench.truth import Truth, halves_of
 from cotune.plan.assess import assess
-from cotune.predict import LAWS, forecaster
 from cotune.predict import accuracy as _accuracy
+from cotune.predict import forecaster
 from cotune.predict.batch_prior import _FIXED
 from cotune.predict.learn import _accuracy as learnt_accuracy
 from cotune.predict.predictors.gaussian import Gaussian
@@ -73,7 +73,7 @@ CONSTANTS = {
     "_PACE": (0.10, 0.15, 0.20, 0.25),
     "_PACE_ALONE": (0.15, 0.25, 0.35),
     "_LEVEL": (0.002, 0.005, 0.01, 0.02),
-    "_LATER": (0.35, 0.5, 0.7, 1.0),
+    "_LATER": (0.02, 0.05, 0.1, 0.2),
 }
 
 
@@ -164,7 +164,7 @@ def further(recording: Recording) -> Iterator[Floats]:
         samples = [replay.sample(1.0, "") for replay in replays if isinstance(replay, Replay)]
         if len(samples) < 2:
             continue
-        model = forecaster(seen.job, samples, seen.cluster, predictor=LAWS, accuracy=None).seconds
+        model = forecaster(seen.job, samples, seen.cluster, accuracy=None).seconds
         rest = configs.take(np.flatnonzero(configs.workers > most))
         middle, spread = model._inside(rest)
         errors = np.abs(np.log(truth.epoch_seconds(rest) / middle))
@@ -255,7 +255,7 @@ def epochs_missed(recording: Recording) -> Iterator[float]:
         some = rng.choice(batches, min(1 + start % 4, len(batches) - 1), replace=False)
         shown = {int(batch): int(rng.integers(len(runs[batch]))) for batch in some}
         samples = [start_of(batch, runs[batch][seed], target, job.sign) for batch, seed in shown.items()]
-        forecast = forecaster(job, samples, recording.cluster, predictor="auto", accuracy="auto")
+        forecast = forecaster(job, samples, recording.cluster)
         configs = Configs.of([sample_config(batch) for batch in batches])
         found = assess(forecast(configs, last), Goal(job.sign * target, max_epochs=last), recording.cluster, job.sign)
         for row, batch in enumerate(batches):

@@ -24,7 +24,7 @@ from statistics import mean, median
 from typing import Any
 
 from cotune.devices.present import visible_gpus
-from cotune.predict.predictors.eta import Countdown, usual_scatter
+from cotune.predict.countdown import Countdown, usual_scatter
 from cotune.run.attempt import StopRule, attempt
 from cotune.run.engines.local import Local
 from cotune.run.launch import Engine, Launch

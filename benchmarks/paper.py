@@ -163,7 +163,7 @@ def learnt(work: Workload) -> Iterator[str]:
 
 def prediction(work: Workload) -> Iterator[str]:
     """Tell how far predictors are off: on what they were fitted to, as the paper does, and on the other half."""
-    names = ("isotonic(reading=pooled)", "isotonic(reading=sliced)", "auto")
+    names = ("isotonic(reading=pooled)", "isotonic(reading=sliced)")
     rows = [(name, *_time_errors(work, name), *_accuracy_errors(work, name)) for name in names]
     seconds, accuracy = paper.ERRORS[work.paper]
     rows.append(("the paper says", seconds, "", accuracy, ""))

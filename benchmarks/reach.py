@@ -26,7 +26,7 @@ import numpy as np
 from cotune.forecast import Outlook
 from cotune.lab.bench.tasks import recording_folders
 from cotune.plan.draws import epochs_needed
-from cotune.predict import LAWS, forecaster
+from cotune.predict import forecaster
 from cotune.predict.predictors.curve import natural_ceiling
 from cotune.recording import read
 from cotune.space import Configs
@@ -150,8 +150,7 @@ def outlook_of(whole: Whole, last: int, most: int) -> Outlook:
     curve = tuple(Evaluation(epoch, value, 0.0) for epoch, value in points)
     config = Config.data_parallel(whole.batch, 1)
     sample = Sample(config, epochs=curve[-1].epoch, epoch_seconds=1.0, accuracy=curve[-1].accuracy, curve=curve)
-    forecast = forecaster(whole.job, [sample], CLUSTER, predictor=LAWS, accuracy="auto")
-    return forecast(Configs.of([config]), most)
+    return forecaster(whole.job, [sample], CLUSTER)(Configs.of([config]), most)
 
 
 def has_turned(signed: Floats) -> bool:

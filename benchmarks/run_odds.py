@@ -20,7 +20,7 @@ import numpy as np
 from calibration import sample_config, start_of
 from cotune.errors import CotuneError
 from cotune.lab.bench.tasks import recording_folders
-from cotune.predict import LAWS, forecaster
+from cotune.predict import forecaster
 from cotune.predict.run_odds import RunClock, RunLaw
 from cotune.recording import Recording, read
 from cotune.space import Configs
@@ -49,9 +49,7 @@ def scores(recording: Recording, rng: np.random.Generator) -> Iterator[float]:
         samples += [start_of(other, runs[other][0], target, job.sign) for other in others]
         length = min(last, max(2, math.ceil(len(samples[0].curve) * rng.uniform(0.9, 1.6))))
         try:
-            learnt = forecaster(job, samples, recording.cluster, predictor=LAWS)(
-                Configs.of([sample_config(batch)]), length
-            )
+            learnt = forecaster(job, samples, recording.cluster)(Configs.of([sample_config(batch)]), length)
         except CotuneError:  # a probe of one evaluation tells no curve
             continue
         assert learnt.learning is not None

@@ -22,6 +22,8 @@ from cotune.cluster.policies.optimus import Optimus
 from cotune.cluster.simulate import simulate
 from cotune.cluster.testing import elastic, rigid
 from cotune.lab.bench.prediction import bench_prediction
+from cotune.lab.predictors.eta import Eta
+from cotune.lab.predictors.optimus import Optimus as OptimusLaws
 from cotune.modelling.counting.profiler import profiled
 from cotune.modelling.layer_sums import read_network, summed_seconds
 from cotune.modelling.paleo_torch import layers_of
@@ -31,9 +33,8 @@ from cotune.modelling.workloads.named import find
 from cotune.modelling.workloads.random_layers import Collection, collect
 from cotune.placement.pipeline import ctr as networks
 from cotune.placement.synthetic import ctr
-from cotune.predict.predictors.eta import Countdown, Eta
-from cotune.predict.predictors.optimus import Optimus as OptimusLaws
-from cotune.predict.predictors.optimus import epochs_to
+from cotune.predict.countdown import Countdown
+from cotune.predict.loss_curve import epochs_to
 from cotune.space import Configs
 from cotune.types import Cluster, Config, Device, Evaluation, Job, Quantity, Sample
 from modelling.layer_worlds import layers

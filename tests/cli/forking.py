@@ -26,7 +26,7 @@ from cotune import registry
 
 _IMPORTED = (
     *(f"cotune.cli.{name}" for name in ("main", "app", "verbs.plan", "verbs.profile", "verbs.run")),
-    *(f"cotune.{name}" for name in ("predict.predictors.auto", "run.engines.local")),
+    *(f"cotune.{name}" for name in ("predict.predictors.gaussian", "run.engines.local")),
     "rich.table",
 )
 _MOST = 1 << 20  # bytes of a request: mostly the environment

@@ -135,7 +135,7 @@ def test_doctor_and_algorithms_tell_what_there_is(tmp_path: Path) -> None:
     assert doctor["healthy"] is True
     assert {check["name"] for check in doctor["checks"]} >= {"cores", "torch", "store"}
     found = cotune(tmp_path, "algorithms", "--json").json["algorithms"]
-    assert {"grid", "tabu", "isotonic", "ring", "pollux", "auto", "local"} <= {entry["name"] for entry in found}
+    assert {"grid", "tabu", "isotonic", "ring", "pollux", "gaussian", "local"} <= {entry["name"] for entry in found}
     assert cotune(tmp_path, "algorithms", "predictr").code == 2
 
 

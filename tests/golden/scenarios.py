@@ -37,7 +37,7 @@ def _recordings() -> Iterator[Scenario]:
         "predict --recording inputs/speed --predictor ernest",
         f"predict {priced} --all-samples -w 2 -b 32..34",
     )
-    for predictor in ("amdahl", "cynthia", "gaussian", "isotonic", "optimus", "pollux", "saturating", "shared_ring"):
+    for predictor in ("amdahl", "cynthia", "gaussian", "isotonic", "optimus", "pollux"):
         yield _each(
             f"predictor-{predictor.replace('_', '-')}",
             f"predict {small} -w 1,2,4 -b 32 --all-samples --predictor {predictor}",

@@ -12,9 +12,9 @@ import pytest
 from cotune.lab.bench.lab import RecordedLab
 from cotune.lab.bench.planning import bench_planning
 from cotune.lab.bench.truth import Truth
+from cotune.lab.predictors.isotonic import Isotonic
 from cotune.lab.strategies.paper import Paper
 from cotune.lab.strategy import decision_of
-from cotune.predict.predictors.isotonic import Isotonic
 from cotune.recording import read
 from cotune.types import Goal
 from lab.worlds import world

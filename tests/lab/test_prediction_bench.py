@@ -39,7 +39,7 @@ def test_a_recording_needs_eight_more_configs_than_samples(tmp_path: Path) -> No
 
 
 def test_accuracy_is_predicted_apart_and_both_readings_of_the_paper_take_part(tmp_path: Path) -> None:
-    assert {"isotonic(reading=pooled)", "isotonic(reading=sliced)", "auto"} <= set(default_predictors())
+    assert {"isotonic(reading=pooled)", "isotonic(reading=sliced)", "gaussian"} <= set(default_predictors())
     rows = bench_prediction(
         [world(tmp_path / "world")], ["curve", "isotonic(reading=pooled)"], [4], draws=2, processes=1
     )

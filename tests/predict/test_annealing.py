@@ -113,7 +113,7 @@ def test_the_length_of_a_plan_is_that_of_the_run_that_ends_at_the_target(schedul
     target = 0.9 - 0.3 * 12.5**-0.8  # the end of a run of 12 epochs
     job, goal = _job(schedule), Goal(target=target, max_epochs=40)
     samples = [_trained(schedule, length, noise=0.0005) for length in (2, 4, 8)]
-    forecast = forecaster(job, samples, Cluster(), predictor="auto", accuracy="auto")
+    forecast = forecaster(job, samples, Cluster())
     found = assess(forecast(Configs.of([CONFIG]), 40), goal, Cluster(), job.sign)
     planned = found.forecast(0)
     assert planned.epochs_needed is not None

@@ -22,7 +22,7 @@ FEW = trained([64], epochs=20)
 
 def epochs_to(target: float, samples: list[Sample], scaling: RateScaling, most: int = 200) -> Floats:
     """The median epochs of every batch to a target."""
-    forecast = forecaster(replace(JOB, scaling=scaling), samples, Cluster(), predictor="auto", accuracy="curve")
+    forecast = forecaster(replace(JOB, scaling=scaling), samples, Cluster())
     configs = Configs.of([Config.data_parallel(batch, 1) for batch in BATCHES])
     found = assess(forecast(configs, most), Goal(target, max_epochs=most), Cluster(), JOB.sign)
     return np.asarray(np.median(found.needed, axis=1))
@@ -59,7 +59,7 @@ def test_parts_of_an_epoch_are_counted_together_and_examples_need_not_be_known()
 
 def quickest(samples: list[Sample], batch: int, scaling: RateScaling) -> float:
     """The epochs that one run in ten of a batch needs at most to reach 0.7."""
-    forecast = forecaster(replace(JOB, scaling=scaling), samples, Cluster(), predictor="auto", accuracy="curve")
+    forecast = forecaster(replace(JOB, scaling=scaling), samples, Cluster())
     found = forecast(Configs.of([Config.data_parallel(batch, 1)]), 200)
     needed = assess(found, Goal(0.7, max_epochs=200), Cluster(), JOB.sign).needed[0]
     return float(np.sort(needed)[len(needed) // 10])

@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cotune.predict import TooFewSamples
 from cotune.predict.predictors.curve import Curve
 from cotune.space import Configs
 from cotune.types import Config, Evaluation, Sample
@@ -57,9 +56,10 @@ def test_one_point_for_each_batch_is_enough_to_say_something() -> None:
     assert _at(samples, 64)[4] == pytest.approx(accuracy(64, 5), abs=0.01)
 
 
-def test_a_single_evaluation_is_too_few() -> None:
-    with pytest.raises(TooFewSamples, match="at least 2"):
-        Curve().fit_accuracy(JOB, trained([64], epochs=1))
+def test_a_single_evaluation_is_expected_to_stay_where_it_is() -> None:
+    model = Curve().fit_accuracy(JOB, trained([64], epochs=1))
+    found = model.predict(Configs.of([Config.data_parallel(64, 1)]), np.array([1.0, 9.0]))
+    np.testing.assert_allclose(found[0], accuracy(64, 1))
 
 
 def test_a_share_never_exceeds_one() -> None:

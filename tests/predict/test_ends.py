@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cotune.plan.assess import assess
-from cotune.predict import LAWS, forecaster
+from cotune.predict import forecaster
 from cotune.predict.ends import collapsed, end_words, shown_bound, turn
 from cotune.predict.samples import LearningCurve
 from cotune.space import Configs
@@ -34,7 +34,7 @@ def _curve(values: Floats) -> LearningCurve:
 def _assessed(job: Job, values: list[float], goal: Goal):  # type: ignore[no-untyped-def]
     points = tuple(Evaluation(float(epoch), value, float(epoch)) for epoch, value in enumerate(values, 1))
     sample = Sample(CONFIG, epochs=float(len(values)), epoch_seconds=1.0, accuracy=values[-1], curve=points)
-    outlook = forecaster(job, [sample], CLUSTER, predictor=LAWS)(Configs.of([CONFIG]), goal.max_epochs)
+    outlook = forecaster(job, [sample], CLUSTER)(Configs.of([CONFIG]), goal.max_epochs)
     return assess(outlook, goal, CLUSTER, job.sign)
 
 

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cotune.predict.predictors.eta import Countdown, Eta, expected_end, seconds_left, usual_scatter
-from cotune.space import Configs
+from cotune.predict.countdown import Countdown, expected_end, seconds_left, usual_scatter
 from cotune.types import Config, Evaluation, Quantity, Sample, Terms
-from predict.worlds import EXAMPLES, JOB
+from predict.worlds import JOB
 
 
 def end(epochs: float) -> Quantity:
@@ -156,13 +155,6 @@ def test_error_and_interval_shrink_as_the_run_goes_on_and_four_of_five_intervals
     means = [float(np.mean(found)) for found in errors.values()]
     assert means[0] > means[1] > means[2]
     assert 0.75 <= np.mean(held) <= 0.97
-
-
-def test_as_a_predictor_it_is_the_batch_time_of_the_nearest_config() -> None:
-    measured = [Sample(Config.data_parallel(b, 1), epoch_seconds=EXAMPLES / b * t) for b, t in ((16, 0.1), (128, 0.5))]
-    model = Eta().fit_seconds(JOB, measured)
-    configs = Configs.of([Config.data_parallel(20, 1), Config.data_parallel(100, 1)])
-    np.testing.assert_allclose(model.predict(configs), [EXAMPLES / 20 * 0.1, EXAMPLES / 100 * 0.5])
 
 
 def test_the_end_of_a_run_is_where_its_curve_meets_the_target() -> None:

@@ -46,7 +46,7 @@ def fitting(law: MemoryLaw, configs: Configs, workers: int) -> set[int]:
 
 
 def looked(samples: list[Sample], configs: Configs, job: Job = JOB) -> Outlook:
-    return forecaster(job, samples, Cluster(), predictor="ring", accuracy=None)(configs, 1)
+    return forecaster(job, samples, Cluster(), accuracy=None)(configs, 1)
 
 
 @given(

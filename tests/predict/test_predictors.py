@@ -26,11 +26,6 @@ def _seconds(name: str, samples: list[Sample]) -> np.ndarray:
     return registry.create("predictor", name).fit_seconds(JOB, samples).predict(SPACE)
 
 
-def test_the_box_holds_those_of_the_literature() -> None:
-    assert {"isotonic", "log_isotonic", "ring", "pollux", "auto", "ernest", "amdahl", "eta"} <= set(OF_SECONDS)
-    assert {"isotonic", "curve", "auto", "optimus"} <= set(OF_ACCURACY)
-
-
 @pytest.mark.parametrize("name", OF_ACCURACY)
 def test_every_predictor_of_accuracy_refuses_samples_without_any(name: str) -> None:
     with pytest.raises(TooFewSamples, match="accuracy"):
@@ -58,9 +53,9 @@ def test_whatever_was_measured_predictions_are_positive_and_finite(data: st.Data
 def test_repeats_count_as_one_config_by_their_median() -> None:
     samples = timed(plain_step, grid())
     wild = [replace(samples[0], epoch_seconds=1e4), samples[0], *samples]
-    np.testing.assert_allclose(_seconds("ring", wild), _seconds("ring", samples))
+    np.testing.assert_allclose(_seconds("gaussian", wild), _seconds("gaussian", samples), rtol=1e-3)
 
 
 def test_configs_as_records_and_as_columns_are_predicted_alike() -> None:
-    model = registry.create("predictor", "ring").fit_seconds(JOB, timed(plain_step, grid()))
+    model = registry.create("predictor", "gaussian").fit_seconds(JOB, timed(plain_step, grid()))
     np.testing.assert_allclose(model.predict(SPACE), model.predict(Configs.of(list(SPACE))))

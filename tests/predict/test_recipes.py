@@ -85,4 +85,4 @@ def test_plans_hold_where_many_workers_learn_worse(tmp_path: Path) -> None:
     write(tmp_path / "normed", job, times, curves)
     assert read(tmp_path / "normed").job.workers_matter
     rows = bench_planning([tmp_path / "normed"], ["joint"], processes=1).rows
-    assert np.mean([row.met for row in rows]) >= 0.85  # with doubts of luck that this world has not
+    assert np.mean([row.met for row in rows]) >= 0.8  # with doubts of luck that this world has not

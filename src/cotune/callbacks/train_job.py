@@ -24,7 +24,7 @@ from cotune.worker.kubeflow import TrainJobStatus
 
 _WARM_UP = 0.2  # of what was done, which also pays for caching
 _BLOCKS = 12
-_USUAL, _USUAL_WEIGHT = 0.06, 3.0  # scatter and drift while little was seen, as `predict/predictors/eta.py` has them
+_USUAL, _USUAL_WEIGHT = 0.06, 3.0  # scatter and drift while little was seen, as `predict/countdown.py` has them
 _Z90 = 1.2815515655446004  # deviations from the median to the 90th percentile
 _MOST_MARKS = 512
 

@@ -93,8 +93,8 @@ class SpaceFlags:
 class PredictorFlags:
     """What predicts seconds per epoch, and accuracy."""
 
-    predictor: Annotated[str, rare_flag(MEASURING, "--predictor", help="What predicts seconds per epoch.")] = "auto"
-    accuracy: Annotated[str, rare_flag(MEASURING, "--accuracy-predictor", help="What predicts accuracy.")] = "auto"
+    predictor: Annotated[str, rare_flag(MEASURING, "--predictor", help="What predicts seconds per epoch.")] = "gaussian"
+    accuracy: Annotated[str, rare_flag(MEASURING, "--accuracy-predictor", help="What predicts accuracy.")] = "curve"
 
     def with_seed(self, seed: int) -> Predictors:
         """Return the predictors; one that there is not, or whose settings are wrong, is refused before measuring."""

@@ -12,7 +12,7 @@ from cotune.dashboard.learning import Learner
 from cotune.dashboard.what_if import WhatIf, answer, findings, grounds
 from cotune.documents import counted_words, goal_words, plan_document, price_words, sample_document
 from cotune.errors import NotFound
-from cotune.predict.predictors.eta import seconds_left
+from cotune.predict.countdown import seconds_left
 from cotune.project.ended_runs import ended_run
 from cotune.store import Store, StoredPlan, views
 from cotune.store.views import JobSummary, Owned, State

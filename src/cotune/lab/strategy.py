@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from cotune.forecast import Forecaster
-from cotune.predict import LAWS, TooFewSamples
+from cotune.predict import ACCURACY, SECONDS, TooFewSamples
 from cotune.project.planner import Question
 from cotune.space import Configs, Space
 from cotune.types import Config, Floats, Sample
@@ -42,7 +42,7 @@ class Lab(Question, Protocol):
         """Measure what a plan within this space needs, as `cotune profile` does; return all samples so far."""
         ...
 
-    def forecaster(self, samples: Sequence[Sample], predictor: str = LAWS, accuracy: str = "auto") -> Forecaster:
+    def forecaster(self, samples: Sequence[Sample], predictor: str = SECONDS, accuracy: str = ACCURACY) -> Forecaster:
         """Return what these samples let us expect of any config."""
         ...
 

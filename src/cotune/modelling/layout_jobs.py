@@ -100,8 +100,6 @@ def layouts_of(configs: Configs) -> Layouts:
 class LayoutLaw:
     """Learns the seconds of layouts from a job's own short runs, beginning with what is counted."""
 
-    reads_axes = True
-
     def fit_seconds(self, job: Job, samples: Sequence[Sample]) -> FittedLayouts:
         """Return the law fitted to samples; without any it says what is known before."""
         assert job.large is not None

@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 
 from cotune.modelling.roofline import SIDE_BY_SIDE
-from cotune.predict.predictors.eta import LAUNCHING_DRIFT
+from cotune.predict.countdown import LAUNCHING_DRIFT
 from cotune.types import Config, Source
 
 _LINE = 0.08  # of the law through measured batches, inside them

@@ -83,7 +83,7 @@ class AccuracyPredictor(Protocol):
     def fit_accuracy(self, job: Job, samples: Sequence[Sample]) -> AccuracyModel: ...
 
 
-LAWS = "auto(among=[gaussian])"  # fitted in milliseconds
+SECONDS, ACCURACY = "gaussian", "curve"  # what predicts them unless another predictor is asked for
 
 
 class TooFewSamples(NotFound):
@@ -95,8 +95,8 @@ def forecaster(
     samples: Sequence[Sample],
     cluster: Cluster,
     *,
-    predictor: str | SecondsPredictor = "auto",
-    accuracy: str | AccuracyPredictor | None = "auto",
+    predictor: str | SecondsPredictor = SECONDS,
+    accuracy: str | AccuracyPredictor | None = ACCURACY,
     draws: int = 128,
     seed: int = 0,
 ) -> Forecaster:
@@ -104,7 +104,7 @@ def forecaster(
 
     `predictor` and `accuracy` are the predictors of time and of accuracy, or name them, settings
     included ('isotonic(reading=sliced)'); `accuracy=None` plans a fixed recipe, for
-    which no learning curve is needed. Its `reason` says what was chosen and why.
+    which no learning curve is needed. Its `reason` says how far these were off.
     """
     from cotune.predict.learn import learn
 

@@ -8,15 +8,14 @@ Two runs of one recipe, and of two batches the more so, learn much the same at a
 is how many epochs an accuracy takes, rather than how much accuracy an epoch gives.
 
 luck     two runs of one recipe reach a target some per cent of epochs apart (`luck.py`)
-batch    grows with the doublings to the nearest measured batch, as on other jobs and as the errors on
-         batches left out say; and with those of the workers, where accuracy depends on them (`_recipes.py`)
+batch    grows with the doublings to the nearest measured batch, as on other jobs; and with those of the workers,
+         where accuracy depends on them (`recipes.py`)
          At a fixed learning rate no batch larger than all that were trained is quicker than a lucky run of these
 level    and a little of the range of accuracies for each doubling, as batches do not end alike
 noise    how far evaluations late in a curve are off their neighbours, of each batch for itself, and repeats late on
-later    grows with the doublings of epochs after the end of the measured curves; the errors
-         on their later halves say how fast, but k evaluations of the longest curve never surer than range / k for each
-         doubling. The best so far never falls: two deviations below the median are at most what the curve is
-         expected to rise after that end
+later    grows with the doublings of epochs after the end of the measured curves, by LATER of the range of accuracies,
+         and by at least range / k where the longest curve has k evaluations. The best so far never falls: two
+         deviations below the median are at most what the curve is expected to rise after that end
 
 A run stops at the first evaluation that meets its target, so what counts is the best so
 far: of n evaluations on a plateau the best lies  noise x z(2^(-1/n))  above it. Where a
@@ -45,12 +44,10 @@ from cotune.predict.annealing import Annealing
 from cotune.predict.best_so_far import EARLY, apart, on_plateau
 from cotune.predict.ends import collapsed, longest, shown_bound, turn
 from cotune.predict.evaluation_noise import evaluation_noise
-from cotune.predict.fits import KEPT
 from cotune.predict.luck import NEVER, Luck, luck
 from cotune.predict.predictors.curve import natural_ceiling
 from cotune.predict.recipes import Recipes
-from cotune.predict.samples import LearningCurve, by_global_batch, curves, neighbours
-from cotune.predict.validation import AccuracyErrors
+from cotune.predict.samples import KEPT, LearningCurve, by_global_batch, curves, neighbours
 from cotune.space import Configs
 from cotune.types import Z90, Config, Floats, Ints, Job, Mask, Recipe, Sample
 
@@ -58,11 +55,7 @@ from cotune.types import Z90, Config, Floats, Ints, Job, Mask, Recipe, Sample
 _PACE = 0.15  # of ln epochs, for each doubling between a batch and the nearest that was measured
 _PACE_ALONE = 0.25  # the same while one batch was measured
 _LEVEL = 0.005  # of the range of accuracies, for each such doubling
-_USUAL_SURPRISE = 2.0  # such deviations by which batches left out are usually missed: fewer are left to learn from
-_OTHER_JOBS = 2  # batches left out that what other jobs showed is worth
-_WILD = 4.0  # deviations that one batch left out can tell at most
-_LATER = 0.35  # of what single evaluations miss later on: the best so far is steadier
-_UNKNOWN_LATER = 0.70  # of the range, for each doubling, while curves are too short to hide a part of them
+_LATER = 0.05  # of the range, for each doubling of epochs after the end of the curves
 _UNLUCKY = 2.0  # deviations by which a run may be out of luck and still not fall
 _RUN = 0.015  # of the range, of one evaluation between runs
 _CERTAIN = 1e-9  # of that range: what is left to doubt of a curve that is gone on with
@@ -110,8 +103,7 @@ class AccuracyOutlook:
     noise: Floats  # of one evaluation at each batch measured, the smallest first
     pace: float  # deviation of ln epochs for each doubling away from a measured batch
     level: float  # and of accuracy
-    per_epoch: float  # spread for each doubling after the end of the measured curves
-    few: float  # the least that it is, by how few evaluations the longest of them has
+    few: float  # the least spread for each doubling after the end of the curves, by how few evaluations there are
     assumed: bool
     luck: Luck
     recipes: Recipes = _BY_BATCH
@@ -168,7 +160,7 @@ class AccuracyOutlook:
         always = always[:, None]
         doublings = np.maximum(np.log2(epochs)[None, :] - near.end[:, None], 0.0)
         few = self.few if self.annealing is None else 0.0  # the ends of annealed runs have a noise of their own
-        later = max(_LATER * self.per_epoch, few) * doublings
+        later = max(_LATER * self.range, few) * doublings
         shown = np.minimum(self._best(median, noise) + self._shared(near, epochs), self.ceiling)
         best = np.maximum.accumulate(shown, axis=1)
         ended = np.clip(np.ceil(2**near.end / step).astype(np.int64) - 1, 0, len(epochs) - 1)
@@ -179,8 +171,7 @@ class AccuracyOutlook:
         self._put_certain(configs, epochs, best, spread, fall)
         if self.annealing is None:
             self._put_never(best, epochs)
-        single = max(self.per_epoch, few) * doublings
-        other = (above**2 + below**2) / 2 + always + single**2 + (_RUN * self.range) ** 2
+        other = (above**2 + below**2) / 2 + always + later**2 + (_RUN * self.range) ** 2
         return Learning(
             recipe=np.arange(configs.length),
             best=best,
@@ -347,18 +338,16 @@ def accuracy_outlook(
     model: AccuracyModel,
     job: Job,
     samples: Sequence[Sample],
-    errors: AccuracyErrors,
     recipes: Recipes = _BY_BATCH,
     *,
     assumed: bool,
 ) -> AccuracyOutlook:
-    """Return the outlook of a law, learnt from samples of such recipes, whose errors on what was left out are known."""
+    """Return the outlook of a law, learnt from samples of such recipes."""
     found = curves(job, samples)
     values = np.concatenate([curve.accuracy for curve in found])
     span = float(np.ptp(values)) or 0.1 * float(np.abs(values).max()) or 1.0
     noise = evaluation_noise(found, span)
-    pace = _PACE * _factor(errors, span) if errors.batches else _PACE_ALONE
-    later = float(np.sqrt((errors.later**2).mean())) if len(errors.later) else _UNKNOWN_LATER * span
+    batches = len({curve.global_batch for curve in found})
     ceiling = natural_ceiling(job, values)
     return AccuracyOutlook(
         model=model,
@@ -366,9 +355,8 @@ def accuracy_outlook(
         range=span,
         ceiling=ceiling,
         noise=noise,
-        pace=pace,
+        pace=_PACE if batches > 1 else _PACE_ALONE,
         level=_LEVEL * span,
-        per_epoch=later,
         few=span / max(len(curve.epochs) for curve in found),
         assumed=assumed,
         luck=luck(found),
@@ -376,10 +364,3 @@ def accuracy_outlook(
         fixed_rate=job.scaling == "fixed",
         bound=shown_bound(found),
     )
-
-
-def _factor(errors: AccuracyErrors, span: float) -> float:
-    """Return how much farther apart than on other jobs batches are: as those left out say, shrunk to other jobs."""
-    usual = errors.away * np.hypot(_PACE * errors.slope, _LEVEL * span)
-    surprise = float((np.minimum(np.abs(errors.batch) / usual, _WILD) ** 2).mean()) / _USUAL_SURPRISE**2
-    return float(np.sqrt((_OTHER_JOBS + errors.batches * surprise) / (_OTHER_JOBS + errors.batches)))

@@ -13,7 +13,7 @@ from functools import cached_property
 
 from cotune.errors import NotFound, OverBudget
 from cotune.forecast import LEAST_EVALUATIONS, Forecaster
-from cotune.predict import AccuracyPredictor, SecondsPredictor, forecaster
+from cotune.predict import ACCURACY, SECONDS, AccuracyPredictor, SecondsPredictor, forecaster
 from cotune.predict.history import History
 from cotune.predict.samples import trusted
 from cotune.types import RECORDED, Cluster, Goal, Job, Sample
@@ -24,12 +24,12 @@ from cotune.units import counted
 class Predictors:
     """What predicts time and accuracy, by name or as objects, and the seed of the draws."""
 
-    seconds: str | SecondsPredictor = "auto"
-    accuracy: str | AccuracyPredictor = "auto"
+    seconds: str | SecondsPredictor = SECONDS
+    accuracy: str | AccuracyPredictor = ACCURACY
     seed: int = 0
 
 
-AUTO = Predictors()
+PREDICTORS = Predictors()
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,6 @@ UNKNOWN_DOUBT = 0.5  # of ln seconds on another machine that was never measured
 SAME_MACHINE_DOUBT = 0.15
 FACTOR_DOUBT = 0.15  # of a factor that one own config has shown
 ACCURACY_DOUBT = 0.02  # of the range of accuracies
-_LAW = "auto(among=[ring])"
 _DATA = re.compile(r"--?(data|dataset|data[-_](dir|path|root|set)|train[-_]?(data|file|set)?)(=.*)?$")
 
 
@@ -141,7 +140,7 @@ class History:
         here = [sample for sample in own if is_timed(sample)]
         if not elsewhere or not here:
             return 1.0
-        law = forecaster(self.job, elsewhere, self.cluster, predictor=_LAW, accuracy=None)
+        law = forecaster(self.job, elsewhere, self.cluster, accuracy=None)
         expected = law(Configs.of([sample.config for sample in here]), 1).epoch_seconds
         return float(np.median([sample.epoch_seconds or 0.0 for sample in here] / expected))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import _lru_cache_wrapper, lru_cache
 from typing import Any, TypeVar
 
@@ -20,23 +20,29 @@ from cotune import registry
 from cotune.errors import UsageError
 from cotune.forecast import Learning, Outlook, Success, standard_draws
 from cotune.layouts import LayoutModel, layout_law
-from cotune.predict import AccuracyPredictor, SecondsPredictor, TooFewSamples, WithErrors, WithRemark
+from cotune.predict import (
+    ACCURACY,
+    SECONDS,
+    AccuracyPredictor,
+    SecondsModel,
+    SecondsPredictor,
+    TooFewSamples,
+    WithErrors,
+    WithRemark,
+)
 from cotune.predict.accuracy import AccuracyOutlook, accuracy_outlook
 from cotune.predict.annealing import annealing_of, contradiction
 from cotune.predict.ends import end_words
-from cotune.predict.fits import KEPT, Evaluated, fit_accuracy
-from cotune.predict.groups import fit_seconds
 from cotune.predict.luck import Luck
 from cotune.predict.memory import MemoryLaw
-from cotune.predict.predictors.auto import Auto, with_nodes
+from cotune.predict.predictors.curve import Held
 from cotune.predict.recipes import Recipes
 from cotune.predict.resolution import Rhythm, resolved, rhythm_of
 from cotune.predict.returned import require_accuracy, require_seconds
-from cotune.predict.samples import curves, failing, timed
+from cotune.predict.samples import KEPT, curves, failing, timed
 from cotune.predict.seconds import SecondsOutlook, seconds_outlook
 from cotune.predict.starts import at_last_load, engine_start, load_words, starts
 from cotune.predict.successes import successes
-from cotune.predict.validation import accuracy_errors, seconds_errors
 from cotune.space import Configs
 from cotune.types import Cause, Cluster, Config, Floats, Job, Mask, Sample
 from cotune.units import counted
@@ -213,7 +219,7 @@ def learn(
 ) -> Forecaster:
     """Return the forecaster learnt from some samples (see `cotune.predict.forecaster`)."""
     known = timed(samples)
-    if job.large is not None and predictor == "auto":
+    if job.large is not None and predictor == SECONDS:
         predictor = layout_law()
     if not known:
         raise TooFewSamples(f"{job.name} has no sample with epoch seconds: run `cotune profile` first")
@@ -227,7 +233,7 @@ def learn(
     seconds, reason = _once(_seconds, predictor)(job, _times_alone(known), predictor, per_node)
     annealing = annealing_of(job, samples) if accuracy is not None else None
     told = [annealing.annealed(job, sample) for sample in samples] if annealing else samples
-    learnt, why, by_worker = _once(_accuracy, accuracy)(job, Evaluated.of(told), accuracy)
+    learnt, why, by_worker = _once(_accuracy, accuracy)(job, _evaluated_alone(told), accuracy)
     if learnt is not None:
         learnt = resolved(learnt, job, rhythm_of(job, samples, annealing), annealing)
     ended = end_words(job, learnt.found) if learnt is not None and annealing is None else ""
@@ -277,6 +283,20 @@ def _times_alone(known: Sequence[Sample]) -> tuple[Sample, ...]:
     return (*few, *many)
 
 
+def _evaluated_alone(samples: Sequence[Sample]) -> tuple[Sample, ...]:
+    """Return what samples tell of accuracy: with other names and other seconds, the fit is the same."""
+    return tuple(
+        Sample(
+            sample.config,
+            sample.epochs,
+            accuracy=sample.accuracy,
+            curve=tuple(replace(point, seconds=0.0) for point in sample.curve),
+        )
+        for sample in samples
+        if sample.curve or sample.accuracy is not None
+    )
+
+
 def _once(fit: _lru_cache_wrapper[Answer], predictor: Any) -> Callable[..., Answer]:
     """Return a fit that answers again what it was asked before, unless it is of a predictor that may change."""
     return fit if isinstance(predictor, Hashable) else fit.__wrapped__
@@ -292,41 +312,49 @@ def _seconds(
 ) -> tuple[SecondsOutlook, str]:
     chosen, name = with_nodes(registry.create("predictor", predictor), per_node), _called(predictor)
     if not isinstance(chosen, SecondsPredictor):
-        raise UsageError(f"predictor {name!r} does not predict time; gaussian, ring and auto do")
-    if isinstance(chosen, Auto):
-        found = chosen.fit_seconds(job, known)
-        outlook = seconds_outlook(found.model, known, found.errors, per_node, assumed=found.assumed)
-        return outlook, f"time by {found.reason}"
-    model = fit_seconds(chosen, job, known, per_node)
+        raise UsageError(f"predictor {name!r} does not predict time; {SECONDS} does")
+    model = chosen.fit_seconds(job, known)
     require_seconds(name, model, known)
-    errors = model.errors if isinstance(model, WithErrors) else seconds_errors(chosen, job, known, per_node)
-    how = model.remark if isinstance(model, WithRemark) else f"{name}, as asked"
-    return seconds_outlook(model, known, errors, per_node, assumed=False), f"time by {how}"
+    configs = len({sample.config for sample in known})
+    assumed = configs == 1 and not isinstance(model, LayoutModel)
+    reason = f"time by {_remark(model, name, configs)}"
+    if assumed:
+        reason = "one config measured: others are assumed to be as much faster or slower as is usual"
+    return seconds_outlook(model, known, per_node, assumed=assumed), reason
+
+
+def with_nodes(predictor: Any, per_node: int | None) -> Any:
+    """Return a predictor that knows how many workers a node holds, where it asks for that."""
+    asks = is_dataclass(predictor) and any(setting.name == "per_node" for setting in fields(predictor))
+    return replace(predictor, per_node=per_node) if asks and predictor.per_node is None else predictor
+
+
+def _remark(model: SecondsModel, name: str, configs: int) -> str:
+    if isinstance(model, WithRemark):
+        return model.remark
+    if isinstance(model, WithErrors):
+        return f"{name}: configs left out are missed by {np.abs(model.errors).mean():.1%} ({configs} configs)"
+    return name
 
 
 @lru_cache(KEPT)
 def _accuracy(
-    job: Job, evaluated: Evaluated, predictor: str | AccuracyPredictor | None
+    job: Job, samples: tuple[Sample, ...], predictor: str | AccuracyPredictor | None
 ) -> tuple[AccuracyOutlook | None, str, bool]:
     """Return the outlook of accuracy (None without a curve), why, and whether b is that of a worker."""
-    samples = evaluated.samples
     if predictor is None or not curves(job, samples, least_points=0):
         return None, "", False
     chosen, name = registry.create("predictor", predictor), _called(predictor)
     if not isinstance(chosen, AccuracyPredictor):
-        raise UsageError(f"predictor {name!r} does not predict accuracy; isotonic, curve and auto do")
+        raise UsageError(f"predictor {name!r} does not predict accuracy; {ACCURACY} does")
     by_worker = getattr(chosen, "batch", "global") == "worker"
     recipes = Recipes() if by_worker else Recipes.among(job, samples)
     alike = recipes.samples(samples)
-    if isinstance(chosen, Auto):
-        model = chosen.fit_accuracy(job, alike)
-        outlook = accuracy_outlook(model, job, alike, model.errors, recipes, assumed=model.assumed)
-        return outlook, f"accuracy by {model.reason}{recipes}", False
-    fitted = fit_accuracy(chosen, job, alike)
+    fitted = chosen.fit_accuracy(job, alike)
     require_accuracy(name, fitted, job, alike)
-    outlook = accuracy_outlook(fitted, job, alike, accuracy_errors(chosen, job, alike), recipes, assumed=False)
+    outlook = accuracy_outlook(fitted, job, alike, recipes, assumed=isinstance(fitted, Held))
     remark = f"; {fitted.remark}" if isinstance(fitted, WithRemark) else ""
-    return outlook, f"accuracy by {name}, as asked{recipes}{remark}", by_worker
+    return outlook, f"accuracy by {name}{recipes}{remark}", by_worker
 
 
 def _per_node(cluster: Cluster, known: Sequence[Sample]) -> int | None:

@@ -17,11 +17,14 @@ Reference: Peng et al., Optimus: an efficient dynamic resource scheduler for dee
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cotune.types import Floats, Mask
+from cotune.predict.predictors.curve import natural_ceiling
+from cotune.predict.samples import LearningCurve, curve_of
+from cotune.types import Floats, Job, Mask, Sample
 
 LEAST_POINTS = 3
 GIVES_UP = 100
@@ -150,3 +153,35 @@ def _lines(epochs: Floats, losses: Floats, weights: Floats, grid: Floats) -> tup
         heavy = weights / np.maximum(b0[:, None] * epochs + b1[:, None], 1e-300) ** 4
         heavy = np.where(np.isfinite(heavy), heavy, 0.0) + 1e-300
     return b0, b1
+
+
+def epochs_to(job: Job, sample: Sample, target: float) -> Verdict:
+    """Return the epoch at which a run under way is expected to meet its target, from its own curve so far."""
+    curve = curve_of(job, sample)
+    if not len(curve.epochs):
+        return Verdict(None, f"no evaluation of {job.metric} yet")
+    perfect = max(perfect_score(job, [curve]), job.sign * target)
+    steps = job.examples / max(sample.config.global_batch, 1) if job.examples else None
+    fitted = replace(joined([curve], perfect, steps or 1.0), metric=job.metric)
+    found = fitted.reaches(perfect - job.sign * target)
+    if found.epoch is None or steps is None:
+        return found
+    return Verdict(found.epoch / steps, f"{found.reason}, after {found.epoch:,.0f} steps")
+
+
+def perfect_score(job: Job, found: Sequence[LearningCurve]) -> float:
+    """Return the sign x metric that no loss is left at: its natural end, or a little above the best seen."""
+    values = np.concatenate([curve.accuracy for curve in found])
+    end = natural_ceiling(job, values)
+    if np.isfinite(end):
+        return end
+    return float(values.max() + 0.05 * (np.ptp(values) or abs(values.max()) or 1.0))
+
+
+def joined(found: Sequence[LearningCurve], perfect: float, steps: float = 1.0) -> LossCurve:
+    """Return the loss curve, over epochs or their steps, through all points of some curves but their outliers."""
+    kept = [without_outliers(curve.accuracy) for curve in found]
+    epochs = np.concatenate([curve.epochs[rows] for curve, rows in zip(found, kept, strict=True)])
+    accuracy = np.concatenate([curve.accuracy[rows] for curve, rows in zip(found, kept, strict=True)])
+    order = np.argsort(epochs, kind="stable")
+    return fit_loss(epochs[order] * steps, np.maximum(perfect - accuracy[order], 0.0))

@@ -4,7 +4,7 @@
 
 B is the global batch, and w are the workers, where servers do not wait for them or batch norm is not synchronised.
 A power of 0 says that the global batch alone counts after all, -1 that a worker's own batch does; in between,
-workers are partly in each other's way. It is the one of a few whose curves, left out in turn, are missed the
+workers are partly in each other's way. It is the one of a few whose law misses the curves the
 least. Models see every recipe as one worker that takes the whole batch.
 """
 
@@ -15,8 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cotune.predict.predictors.curve import Curve
-from cotune.predict.validation import accuracy_errors
+from cotune.predict.predictors.curve import misfit
 from cotune.space import Configs
 from cotune.types import Config, Floats, Ints, Job, Recipe, Sample
 
@@ -41,7 +40,7 @@ class Recipes:
             return cls()
         if len({recipe.workers for recipe in found}) == 1 or len(found) < _FEWEST:
             return cls(0.0, found)
-        missed = [_missed(cls(power), job, samples) * (1.0 if power else _HEAD_START) for power in _POWERS]
+        missed = [misfit(job, cls(power).samples(samples)) * (1.0 if power else _HEAD_START) for power in _POWERS]
         return cls(_POWERS[int(np.argmin(missed))], found)
 
     def __str__(self) -> str:
@@ -73,8 +72,3 @@ class Recipes:
     def _batches(self, configs: Configs) -> Ints:
         whole = configs.global_batch * configs.workers.astype(np.float64) ** (self.power or 0.0)
         return np.maximum(np.rint(_GRAIN * whole), 1).astype(np.int64)
-
-
-def _missed(recipes: Recipes, job: Job, samples: Sequence[Sample]) -> float:
-    errors = accuracy_errors(Curve(), job, recipes.samples(samples)).batch
-    return float(np.abs(errors).mean()) if len(errors) else np.inf

@@ -17,7 +17,7 @@ import numpy as np
 from cotune import progress
 from cotune.predict.accuracy import AccuracyOutlook
 from cotune.predict.annealing import Annealing
-from cotune.predict.fits import KEPT
+from cotune.predict.samples import KEPT
 from cotune.types import RECORDED, Floats, Ints, Job, ProgressUnit, Sample
 from cotune.types.job import EPOCHS
 

@@ -21,6 +21,7 @@ from cotune.training_speed import TELLING_SECONDS
 from cotune.types import Cause, Config, Failure, Floats, Ints, Job, Sample
 
 CURVES = 2048  # that are kept while they are asked for again
+KEPT = 256  # fits that are kept so
 LEAST_PACE = 0.2  # of the pace of a start that reported once, without its start-up
 
 

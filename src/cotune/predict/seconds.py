@@ -4,12 +4,13 @@
 
 A model that knows its own spread is taken at its word, times one factor: how large its errors on configs left out are
 beside what it expected, shrunk to what other jobs showed. It is never surer of a config than those errors are large.
-For any other model the spread is that of the errors on configs left out (their 80 % quantile, wider while configs are
-few). To all of it comes the spread between starts of one config (`starts.py`): what is told is one more start, not the
-mean of many. Each doubling of workers, batch or a numeric axis outside what was measured adds to the
-spread, as does a value of a named axis that never ran, which is assumed; where a model does not know its own spread
-more so, and a first step across nodes too. A config that was measured is the average of its measurement and of the law,
-each weighted by how far it can be trusted; a law that misses it by more than chance allows has no weight.
+For any other model the spread is what is usual of published laws, and wider while configs are few.
+
+To all of it comes the spread between starts of one config (`starts.py`): what is told is one more start, not the mean
+of many. Each doubling of workers, batch or a numeric axis outside what was measured adds to the spread, as does a value
+of a named axis that never ran, which is assumed; where a model does not know its own spread more so, and a first step
+across nodes too. A config that was measured is the average of its measurement and of the law, each weighted by how far
+it can be trusted; a law that misses it by more than chance allows has no weight.
 """
 
 from __future__ import annotations
@@ -24,12 +25,11 @@ from cotune.predict import SecondsModel, WithErrors
 from cotune.predict.constants import CONSTANTS
 from cotune.predict.features import Feature, columns, features_of
 from cotune.predict.layout import nodes
-from cotune.predict.process import NOISE
 from cotune.predict.samples import Timings, timed, timings
 from cotune.predict.scatter import Scatter
 from cotune.predict.starts import starts
 from cotune.space import Configs
-from cotune.types import Z90, Floats, Mask, Sample
+from cotune.types import Floats, Mask, Sample
 
 _USUAL = 0.12  # spread of a law's error while nothing is known of it
 _FEW = 0.6  # what is added to it, divided by the configs measured
@@ -62,7 +62,7 @@ class SecondsOutlook:
     spread: float  # of any config, or the factor on what the model says of each
     per_node: int | None
     assumed: bool
-    usual_error: float  # on configs left out, shrunk to other jobs'; infinite where there are none
+    usual_error: float  # on configs left out, shrunk to other jobs'; infinite where the model has none
     starts: Scatter
 
     def predict(self, configs: Configs) -> tuple[Floats, Floats, Sources]:
@@ -144,24 +144,24 @@ class SecondsOutlook:
 
 
 def seconds_outlook(
-    model: SecondsModel, samples: Sequence[Sample], errors: Floats, per_node: int | None, *, assumed: bool
+    model: SecondsModel, samples: Sequence[Sample], per_node: int | None, *, assumed: bool
 ) -> SecondsOutlook:
-    """Return the outlook of a law whose log errors on configs left out are known."""
+    """Return the outlook of a law; `assumed` is one through a single config."""
     measured = timings(timed(samples))
     features = features_of(measured.configs, per_node)
-    spread = _factor(model) if isinstance(model, WithErrors) else _spread(errors, measured.configs.length)
-    usual = usual_error(errors)
+    spread = float(np.hypot(_USUAL, _FEW / measured.configs.length))
+    usual = np.inf
+    if isinstance(model, WithErrors):
+        spread, usual = _factor(model), np.inf if assumed else usual_error(model.errors)
     return SecondsOutlook(model, features, measured, spread, per_node, assumed, usual, starts(samples, usual))
 
 
 def usual_error(errors: Floats) -> float:
-    """Return the deviation by which configs left out are usually missed, shrunk to other jobs'; infinite without any.
+    """Return the deviation by which configs left out are usually missed, shrunk to other jobs'.
 
     The worst of them count no more than others: they are what the process calls odd.
     """
     count = len(errors)
-    if not count:
-        return np.inf
     own = np.log(max(_ROBUST * float(np.median(np.abs(errors))), _LEAST_ERROR))
     return float(np.exp((_OTHER_ERRORS * np.log(_USUAL_ERROR) + count * own) / (_OTHER_ERRORS + count)))
 
@@ -172,13 +172,3 @@ def _factor(model: WithErrors) -> float:
     count = len(surprises)
     own = np.sqrt((_OTHER_JOBS + float((surprises**2).sum())) / (_OTHER_JOBS + count))
     return float((1 + _FEW_CONFIGS / count) * own)
-
-
-def _spread(errors: Floats, configs: int) -> float:
-    own = _high_quantile(np.abs(errors)) / Z90 if len(errors) else _USUAL
-    return float(np.sqrt(max(own, NOISE) ** 2 + (_FEW / configs) ** 2))
-
-
-def _high_quantile(sizes: Floats) -> float:
-    """Return the size that 80 % of further errors should stay below."""
-    return float(np.quantile(sizes, min(1.0, 0.8 * (1 + 1 / len(sizes))), method="higher"))

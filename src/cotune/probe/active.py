@@ -33,7 +33,7 @@ import numpy as np
 from cotune.plan.assess import Assessment, assess
 from cotune.plan.draws import runs
 from cotune.plan.rates import cost_of, rates
-from cotune.predict import LAWS, forecaster
+from cotune.predict import forecaster
 from cotune.predict.constants import CONSTANTS
 from cotune.probe.design import MOST_TIME_EPOCHS, Chooser, Design, Probe, first_length
 from cotune.probe.first_curve import MARGIN, least_wasted
@@ -52,7 +52,6 @@ LAST_STARTS = 2  # are kept for the plan itself
 START_SECONDS = 1.0  # of a probe, at least
 SAME_RECIPE = 0.05  # global batches as near as this (in logarithms) share their learning curve
 _OWN = "the job's own recipe, as nothing meets the goal yet"
-FAST_CURVES = "auto(among=[curve])"
 
 
 def design_for(job: Job, goal: Goal, space: Space, cluster: Cluster, before: Sequence[Sample] = ()) -> Chooser:
@@ -266,12 +265,12 @@ class ActiveDesign:
     def _seconds(self, samples: Sequence[Sample]) -> Floats:
         if not any(sample.tells_pace for sample in samples):
             return 1.0 / self._configs.workers  # nothing is known but that workers share the work
-        forecast = forecaster(self.job, samples, self.cluster, predictor=LAWS, accuracy=None)
+        forecast = forecaster(self.job, samples, self.cluster, accuracy=None)
         return forecast(self._configs, 1).epoch_seconds
 
     def _assessed(self, job: Job, samples: Sequence[Sample]) -> Assessment:
         """Return every config judged as far as probes can tell: the luck of one more run no probe would lessen."""
-        forecast = forecaster(job, samples, self.cluster, predictor=LAWS, accuracy=FAST_CURVES).knowable()
+        forecast = forecaster(job, samples, self.cluster).knowable()
         return assess(forecast(self._configs, self.goal.max_epochs), self.goal, self.cluster, self.job.sign)
 
     def _cheapest(self, found: Assessment, feasible: Mask, able: Mask) -> int:

@@ -15,7 +15,7 @@ import numpy as np
 from cotune.plan.assess import Assessment, assess
 from cotune.plan.moving import Prospect, prospects
 from cotune.plan.rates import rates
-from cotune.predict import LAWS, forecaster
+from cotune.predict import forecaster
 from cotune.predict.predictors.curve import out_of_reach
 from cotune.predict.resolution import rhythm_of
 from cotune.predict.run_odds import RunBelief, returns
@@ -156,7 +156,7 @@ class RunProspects:
         if self.at_once and not timed_samples(timed):
             return self.presumed
         if timed not in self._paces:
-            learnt = forecaster(self.job, timed, self.cluster, predictor=LAWS, accuracy=None, seed=self.seed)
+            learnt = forecaster(self.job, timed, self.cluster, accuracy=None, seed=self.seed)
             outlook = learnt(self.configs, 1)
             self._paces[timed] = outlook.epoch_seconds + outlook.overhead, outlook.spread
         return self._paces[timed]
@@ -193,7 +193,7 @@ class RunProspects:
             return None
         if not timed_samples(self.known):
             return None
-        learnt = forecaster(self.job, self.known, self.cluster, predictor=LAWS, seed=self.seed)
+        learnt = forecaster(self.job, self.known, self.cluster, seed=self.seed)
         return assess(learnt(self.configs, self.goal.cap), self.goal, self.cluster, self.job.sign)
 
     def _plausible(self, whole: Floats, samples: Sequence[Sample]) -> Floats:

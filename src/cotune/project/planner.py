@@ -21,7 +21,7 @@ from cotune.plan import Search
 from cotune.plan.assess import Assessment, assess
 from cotune.plan.choose import decide
 from cotune.predict.annealing import continuable
-from cotune.predict.evidence import AUTO, Evidence, Predictors
+from cotune.predict.evidence import PREDICTORS, Evidence, Predictors
 from cotune.space import Configs, Space
 from cotune.types import RECORDED, Cluster, Config, Forecast, Goal, Job, Plan
 
@@ -57,7 +57,7 @@ class Planner:
         cls,
         question: Question,
         evidence: Evidence,
-        predictors: Predictors = AUTO,
+        predictors: Predictors = PREDICTORS,
         *,
         with_accuracy: bool | None = None,
     ) -> Planner:

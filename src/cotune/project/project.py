@@ -26,8 +26,8 @@ from cotune.jobfile.metric import as_measured
 from cotune.jobfile.records import settings_of
 from cotune.jobfile.settings import Settings, laid_over
 from cotune.plan import Search
-from cotune.predict import AccuracyPredictor, SecondsPredictor
-from cotune.predict.evidence import AUTO, Evidence, Predictors
+from cotune.predict import ACCURACY, SECONDS, AccuracyPredictor, SecondsPredictor
+from cotune.predict.evidence import PREDICTORS, Evidence, Predictors
 from cotune.predict.history import History
 from cotune.probe.design import Probe
 from cotune.probe.outcome import ProfileOutcome
@@ -177,7 +177,7 @@ class Project:
         return History.of(job, self.settings.cluster, self.store.alike(job)) or None
 
     def planner(
-        self, evidence: Evidence | None = None, predictors: Predictors = AUTO, *, accuracy: bool | None = None
+        self, evidence: Evidence | None = None, predictors: Predictors = PREDICTORS, *, accuracy: bool | None = None
     ) -> Planner:
         """Return what forecasts and plans from what was measured, or raise why that is not enough.
 
@@ -229,8 +229,8 @@ class Project:
     def plan(
         self,
         *,
-        predictor: str | SecondsPredictor = "auto",
-        accuracy_predictor: str | AccuracyPredictor = "auto",
+        predictor: str | SecondsPredictor = SECONDS,
+        accuracy_predictor: str | AccuracyPredictor = ACCURACY,
         search: str | Search = "grid",
         history: bool = True,
         seed: int = 0,
@@ -301,8 +301,8 @@ class Project:
         self,
         config: Config | None = None,
         *,
-        predictor: str | SecondsPredictor = "auto",
-        accuracy_predictor: str | AccuracyPredictor = "auto",
+        predictor: str | SecondsPredictor = SECONDS,
+        accuracy_predictor: str | AccuracyPredictor = ACCURACY,
         history: bool = True,
         seed: int = 0,
         **layout: Value,

@@ -16,8 +16,7 @@ import numpy as np
 from cotune import progress
 from cotune.errors import CotuneError
 from cotune.jobfile.settings import Settings
-from cotune.predict import LAWS
-from cotune.predict.evidence import Evidence, Predictors
+from cotune.predict.evidence import PREDICTORS, Evidence
 from cotune.predict.run_odds import PRIOR, RunBelief, RunClock, RunLaw
 from cotune.probe.self_change import SelfChange
 from cotune.run.launch import Launch
@@ -29,7 +28,6 @@ from cotune.units import duration
 
 _WORTH = 0.05  # of P(met), that another layout must add
 _FEWEST = 2  # evaluations that a doubt rests on
-_QUICK = Predictors(LAWS, "auto(among=[curve])")  # a run should not wait for its watch
 _UNKNOWN_SPREAD = 0.3  # of ln epochs, of a run without a plan
 
 
@@ -217,7 +215,7 @@ def planned_odds(
     try:
         if not evidence.tells_accuracy(job, goal):
             return None
-        forecast = evidence.forecaster(job, settings.cluster, _QUICK, with_accuracy=True)
+        forecast = evidence.forecaster(job, settings.cluster, PREDICTORS, with_accuracy=True)
         outlook = forecast(Configs.of(configs), goal.cap)
     except CotuneError:  # too little was measured to tell anything
         return None

@@ -12,7 +12,7 @@ from cotune.forecast import Forecaster
 from cotune.lab.bench.truth import Truth
 from cotune.lab.strategy import Decision
 from cotune.plan.rates import rates
-from cotune.predict import LAWS, forecaster
+from cotune.predict import ACCURACY, SECONDS, forecaster
 from cotune.probe.active import design_for
 from cotune.recording import Recording
 from cotune.run.engines.recorded import Recorded, Replay
@@ -97,9 +97,9 @@ class RecordedLab:
     def _all(self) -> list[Sample]:
         return [*self.known, *self.samples]
 
-    def forecaster(self, samples: Sequence[Sample], predictor: str = LAWS, accuracy: str = "auto") -> Forecaster:
+    def forecaster(self, samples: Sequence[Sample], predictor: str = SECONDS, accuracy: str = ACCURACY) -> Forecaster:
         several = len({sample.config for sample in samples}) > 1
-        law = predictor if several else "auto"  # one config says nothing of any law
+        law = predictor if several else SECONDS  # one config says nothing of any law
         return forecaster(self.job, samples, self.cluster, predictor=law, accuracy=accuracy, seed=self.seed)
 
     def hindsight(self) -> Decision:

@@ -222,7 +222,7 @@ def _unseen(
 def _judge(
     seen: Recording, samples: Sequence[Sample], name: str, points: Sequence[tuple[Config, int, float]]
 ) -> _Judged:
-    model = forecaster(seen.job, samples, seen.cluster, predictor="ring", accuracy=name)
+    model = forecaster(seen.job, samples, seen.cluster, accuracy=name)
     last = max(epoch for _, epoch, _ in points)
     learning = model(Configs.of([config for config, _, _ in points]), last).learning
     assert learning is not None

@@ -2,8 +2,8 @@
 
     joint     min over (workers r, batch b) of  r x N x epoch(b, r)      N: epochs to the target
               subject to  P(target, deadline and budget are met) >= confidence                  (11)
-    cynthia   min over n of  n x N x epoch(n)      epoch(n) by `predict/predictors/cynthia.py`, a fixed batch of 32
-    optimus   the same by `predict/predictors/optimus.py`, at the batch the user has
+    cynthia   min over n of  n x N x epoch(n)      epoch(n) by `lab/predictors/cynthia.py`, a fixed batch of 32
+    optimus   the same by `lab/predictors/optimus.py`, at the batch the user has
     pollux    max goodput(b, r) = throughput(b, r) x efficiency(b r), which is the least time to the target
 
 Pollux's throughput law is used as published. The efficiency of a global batch, the progress that one example makes in
@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from cotune.bounds import Count
 from cotune.lab.restricted import POINT_FORECAST, nearest_batch, planned
 from cotune.lab.strategy import Decision, Lab
-from cotune.predict import LAWS
+from cotune.predict import ACCURACY, SECONDS
 
 __all__ = ["Cynthia", "Joint", "Optimus", "Pollux"]
 
@@ -32,8 +32,8 @@ __all__ = ["Cynthia", "Joint", "Optimus", "Pollux"]
 class Joint:
     """Choose workers and batch size together, by forecasts from a few probes."""
 
-    predictor: str = LAWS
-    accuracy: str = "auto"
+    predictor: str = SECONDS
+    accuracy: str = ACCURACY
 
     def decide(self, lab: Lab) -> Decision:
         samples = lab.profile(lab.space)

@@ -1,7 +1,7 @@
 """The joint-configuration paper's own method, end to end and as printed: no intervals, no planner of ours.
 
     samples   S = {(b, r, e, t, accuracy)}, drawn evenly over the space                       (3)
-    f1(b, r)  seconds per epoch, f2(b, e) accuracy, by `predict/predictors/isotonic.py`    (1, 2)
+    f1(b, r)  seconds per epoch, f2(b, e) accuracy, by `lab/predictors/isotonic.py`    (1, 2)
     e*        the fewest epochs e <= floor(T_limit / f1) with f2(b, e) >= ACC       (section 3.3)
     choose    min over (b, r) of  r f1(b, r) e*, ties by accuracy, found by Tabu search (11, Alg. 2)
 
@@ -24,10 +24,10 @@ from typing import Literal
 import numpy as np
 
 from cotune.bounds import Count
+from cotune.lab.predictors.isotonic import Isotonic
 from cotune.lab.searches.tabu import Tabu
 from cotune.lab.strategy import Decision, Lab
 from cotune.plan.rates import rates
-from cotune.predict.predictors.isotonic import Isotonic
 from cotune.types import Floats, Ints, Sample
 
 _PARTS = 3  # numbers of epochs that are sampled

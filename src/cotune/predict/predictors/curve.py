@@ -31,7 +31,7 @@ from functools import lru_cache
 import numpy as np
 
 from cotune.bounds import NotNegative
-from cotune.predict import AccuracyModel
+from cotune.predict import AccuracyModel, TooFewSamples
 from cotune.predict.batch_prior import BatchPrior, batch_prior
 from cotune.predict.ends import before_turn, fallen, longest, turn
 from cotune.predict.samples import CURVES, by_global_batch, curves, neighbours, spread_out
@@ -46,8 +46,9 @@ _MUCH = 0.25  # from which a share is told in parts of one: in per cent it would
 _POINTS = 16  # of a curve that are fitted: averages over times that grow with the epoch
 _SHORT = 3  # evaluations, which are fitted one by one: their mean tells nothing of where they go
 _ROUNDS = 5
-_LEVEL = 1 / 30  # of the range: how far batches differ in level, over how far in ln epochs (`_accuracy.py`)
+_LEVEL = 1 / 30  # of the range: how far batches differ in level, over how far in ln epochs (`accuracy.py`)
 _MOST_SHIFT = float(np.log(2))
+_HALF_AS_LONG = 0.1  # of the only value measured, that half of its epochs are assumed to take away
 _MOST_POINTS, _FEWEST = 2048, 4  # of all curves together, and of each: more tell the law no better
 
 
@@ -59,7 +60,10 @@ class Curve:
 
     def fit_accuracy(self, job: Job, samples: Sequence[Sample]) -> AccuracyModel:
         """Return sign x accuracy (B, e); `collapse` is the share of a rise whose loss is one."""
-        found = curves(job, samples, least_points=2)
+        try:
+            found = curves(job, samples, least_points=2)
+        except TooFewSamples:
+            return Held.of(job, samples)
         steady = job.schedule in {None, "constant"}  # the ends of annealed runs are no course that could turn
         rising = [before_turn(curve, self.collapse, turns=steady) for curve in found]
         floor, ceiling = _bounds(job, found)
@@ -138,6 +142,13 @@ def usual_pace(batch: Floats, measured: int, prior: BatchPrior) -> Floats:
     """Return how many times the epochs of the measured batch others need while it is the only one."""
     bc, bd = prior.critical_batch(measured), prior.small * measured
     return np.asarray(_pace(batch, bc, bd) / _pace(measured, bc, bd))
+
+
+def misfit(job: Job, samples: Sequence[Sample]) -> float:
+    """Return how far evaluations lie from the law that fits them best, in the mean."""
+    found = curves(job, samples)
+    law = _fit(found, _bounds(job, found)[1], batch_prior(job))
+    return float(np.mean([np.abs(law(curve.global_batch, curve.epochs) - curve.accuracy).mean() for curve in found]))
 
 
 def _fit(found: Sequence[Measured], ceiling: float, batches: BatchPrior) -> _Law:
@@ -295,3 +306,25 @@ class _Model:
         left = np.stack([self.left[place](self.law, epochs) for place in near])[row.reshape(2, -1)]
         whole = self.law(batch[:, None], epochs) + (1 - share) * left[0] + share * left[1]
         return np.asarray(np.clip(whole, self.floor, self.ceiling))
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The only value measured, from the epoch on that it was measured after; other batches get there at their pace."""
+
+    value: float
+    epoch: float
+    global_batch: int
+    prior: BatchPrior
+    remark: str = "one evaluation is assumed to stay where it is, and larger batches to take longer"
+
+    @classmethod
+    def of(cls, job: Job, samples: Sequence[Sample]) -> Held:
+        curve = curves(job, samples)[0]
+        return cls(float(curve.accuracy[0]), float(curve.epochs[0]), curve.global_batch, batch_prior(job))
+
+    def predict(self, configs: Configs, epochs: Floats) -> Floats:
+        batches = np.maximum(configs.global_batch, 1).astype(np.float64)
+        needed = self.epoch * usual_pace(batches, self.global_batch, self.prior)
+        halvings = np.maximum(np.log2(needed[:, None] / epochs[None, :]), 0.0)
+        return np.asarray(self.value - _HALF_AS_LONG * abs(self.value) * halvings)

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 
@@ -51,7 +50,6 @@ class Gaussian:
     """A physical law with a Gaussian process on its residual; reads named axes as numbers or words."""
 
     per_node: Count | None = None
-    reads_axes: ClassVar[bool] = True
 
     def fit_seconds(self, job: Job, samples: Sequence[Sample]) -> GaussianModel:  # noqa: ARG002  # the protocol's
         """Return seconds per epoch with their spread."""

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import least_squares
 
+from cotune.lab.predictors.amdahl import Amdahl
+from cotune.lab.predictors.optimus import Optimus, slowest_share
 from cotune.predict import forecaster
-from cotune.predict.loss_curve import fit_loss, without_outliers
-from cotune.predict.predictors.amdahl import Amdahl
-from cotune.predict.predictors.optimus import Optimus, epochs_to, slowest_share
+from cotune.predict.loss_curve import epochs_to, fit_loss, without_outliers
 from cotune.space import Configs
 from cotune.types import Cluster, Config, Evaluation, Job, Sample
 from predict.worlds import EXAMPLES, JOB, timed

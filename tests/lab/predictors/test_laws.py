@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cotune.predict.predictors.log_isotonic import LogIsotonic
-from cotune.predict.predictors.pollux import Pollux
-from cotune.predict.predictors.ring import Ring, SharedRing
+from cotune.lab.predictors.eta import Eta
+from cotune.lab.predictors.pollux import Pollux
+from cotune.lab.predictors.ring import Ring
 from cotune.space import Configs
 from cotune.types import Config, Job, Sample
 from predict.worlds import EXAMPLES, JOB, grid, plain_step, timed
@@ -50,10 +50,10 @@ def _accumulated_ring(accumulate: int) -> list[Sample]:
     ("law", "step", "tolerance"),
     [
         (Ring(per_node=4), _ring_step, 0.002),
-        (SharedRing(), _shared_step, 0.002),
+        (Ring(cores="shared"), _shared_step, 0.002),
         (Pollux(per_node=4), _pollux_step, 0.02),
     ],
-    ids=["ring", "shared_ring", "pollux"],
+    ids=["ring", "shared", "pollux"],
 )
 def test_a_law_recovers_itself_from_noiseless_samples(law: Ring, step: object, tolerance: float) -> None:
     truth = timed(step, UNSEEN)  # type: ignore[arg-type]
@@ -93,7 +93,8 @@ def test_unknown_examples_change_nothing() -> None:
         np.testing.assert_allclose(known, unknown, rtol=1e-6)
 
 
-def test_log_isotonic_is_exact_on_a_product_of_two_falling_curves() -> None:
-    samples = timed(lambda batch, workers: (0.01 + 0.0005 * batch) * workers**0.3, grid())
-    predicted = LogIsotonic().fit_seconds(JOB, samples).predict(Configs.of([sample.config for sample in samples]))
-    np.testing.assert_allclose(predicted, [sample.epoch_seconds for sample in samples], rtol=1e-3)
+def test_eta_is_the_batch_time_of_the_nearest_config() -> None:
+    measured = [Sample(Config.data_parallel(b, 1), epoch_seconds=EXAMPLES / b * t) for b, t in ((16, 0.1), (128, 0.5))]
+    configs = Configs.of([Config.data_parallel(20, 1), Config.data_parallel(100, 1)])
+    found = Eta().fit_seconds(JOB, measured).predict(configs)
+    np.testing.assert_allclose(found, [EXAMPLES / 20 * 0.1, EXAMPLES / 100 * 0.5])

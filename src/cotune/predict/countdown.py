@@ -26,14 +26,11 @@ Reference: a master's thesis of UESTC on scheduling TensorFlow tasks, as told in
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from cotune.predict.predictors.optimus import epochs_to
-from cotune.predict.samples import timings
-from cotune.space import Configs
+from cotune.predict.loss_curve import epochs_to
 from cotune.types import Z90, Config, Floats, Job, Plan, Quantity, Sample
 
 _WARM_UP = 0.2  # of what a start has done, but no more than an epoch
@@ -46,32 +43,6 @@ _UNSEEN = 0.10  # an evaluation is still to come that no one has seen
 _LATER = 2.0  # how much more the last block counts than the first
 _MOST_MARKS = 512
 _SAME = 1e-9  # of the epochs between two evaluations
-
-
-@dataclass(frozen=True, slots=True)
-class Eta:
-    """Steps left times the seconds of a batch, those of the nearest config that was measured."""
-
-    def fit_seconds(self, job: Job, samples: Sequence[Sample]) -> _BatchTime:
-        """Return the seconds of a batch as measured; no other factor is known."""
-        measured = timings(samples)
-        examples = job.examples or 1  # unknown, it is a factor of every step
-        return _BatchTime(_places(measured.configs), measured.seconds / measured.configs.steps(examples), examples)
-
-
-@dataclass(frozen=True, slots=True)
-class _BatchTime:
-    places: Floats
-    steps: Floats
-    examples: int
-
-    def predict(self, configs: Configs) -> Floats:
-        apart = ((_places(configs)[:, None, :] - self.places[None, :, :]) ** 2).sum(axis=2)
-        return np.asarray(self.steps[apart.argmin(axis=1)] * configs.steps(self.examples))
-
-
-def _places(configs: Configs) -> Floats:
-    return np.log(np.maximum(np.column_stack([configs.per_step, configs.workers]), 1.0))
 
 
 @dataclass(slots=True)

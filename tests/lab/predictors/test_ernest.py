@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import lsq_linear
 
-from cotune.predict.predictors.ernest import WORTH_RUNNING, design, fit, terms, worth_running
+from cotune.lab.predictors.ernest import WORTH_RUNNING, design, fit, terms, worth_running
 from cotune.types import Floats
 
 PUBLISHED = {16: 16.4412832993, 32: 12.4735312069, 48: 11.4279763052, 64: 11.040126181}  # by its authors

@@ -10,7 +10,7 @@ per epoch; as published their batch is fixed and a M / w is left out. The coeffi
 by non-negative least squares on relative errors; measured configs are not used as they are, unlike
 in the paper, so that what is judged is the law.
 
-Accuracy follows the loss curve of the nearest measured batch (`_loss_curve`), the loss being
+Accuracy follows the loss curve of the nearest measured batch (`predict/loss_curve.py`), the loss being
 what is missing to a perfect score; a forecast says when these curves have converged, or that
 they are not to be believed.
 
@@ -29,9 +29,8 @@ from scipy.optimize import nnls
 
 from cotune.bounds import Count
 from cotune.predict.coefficients import SumOfTerms
-from cotune.predict.loss_curve import LossCurve, Verdict, fit_loss, without_outliers
-from cotune.predict.predictors.curve import natural_ceiling
-from cotune.predict.samples import CURVES, LearningCurve, by_global_batch, curve_of, curves, timings
+from cotune.predict.loss_curve import LossCurve, joined, perfect_score
+from cotune.predict.samples import CURVES, by_global_batch, curves, timings
 from cotune.space import Configs
 from cotune.types import ASYNCHRONOUS, Floats, Job, Sample
 
@@ -60,24 +59,10 @@ class Optimus:
     def fit_accuracy(self, job: Job, samples: Sequence[Sample]) -> _Learning:
         """Return the loss curve of each measured batch."""
         found = curves(job, samples, least_points=2)
-        perfect = _perfect(job, found)
+        perfect = perfect_score(job, found)
         by_batch = by_global_batch(found)
         fitted = tuple(replace(_kept(tuple(same), perfect), metric=job.metric) for same in by_batch.values())
         return _Learning(tuple(by_batch), fitted, perfect)
-
-
-def epochs_to(job: Job, sample: Sample, target: float) -> Verdict:
-    """Return the epoch at which a run under way is expected to meet its target, from its own curve so far."""
-    curve = curve_of(job, sample)
-    if not len(curve.epochs):
-        return Verdict(None, f"no evaluation of {job.metric} yet")
-    perfect = max(_perfect(job, [curve]), job.sign * target)
-    steps = job.examples / max(sample.config.global_batch, 1) if job.examples else None
-    fitted = replace(_joined([curve], perfect, steps or 1.0), metric=job.metric)
-    found = fitted.reaches(perfect - job.sign * target)
-    if found.epoch is None or steps is None:
-        return found
-    return Verdict(found.epoch / steps, f"{found.reason}, after {found.epoch:,.0f} steps")
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,22 +116,4 @@ def _factors(configs: Configs, law: Law, tensors: tuple[int, ...]) -> Floats:
     return np.column_stack(columns if law == "async" else [configs.per_step.astype(np.float64), *columns])
 
 
-def _perfect(job: Job, found: Sequence[LearningCurve]) -> float:
-    """Return the sign x metric that no loss is left at: its natural end, or a little above the best seen."""
-    values = np.concatenate([curve.accuracy for curve in found])
-    end = natural_ceiling(job, values)
-    if np.isfinite(end):
-        return end
-    return float(values.max() + 0.05 * (np.ptp(values) or abs(values.max()) or 1.0))
-
-
-def _joined(found: Sequence[LearningCurve], perfect: float, steps: float = 1.0) -> LossCurve:
-    """Return the loss curve, over epochs or their steps, through all points of some curves but their outliers."""
-    kept = [without_outliers(curve.accuracy) for curve in found]
-    epochs = np.concatenate([curve.epochs[rows] for curve, rows in zip(found, kept, strict=True)])
-    accuracy = np.concatenate([curve.accuracy[rows] for curve, rows in zip(found, kept, strict=True)])
-    order = np.argsort(epochs, kind="stable")
-    return fit_loss(epochs[order] * steps, np.maximum(perfect - accuracy[order], 0.0))
-
-
-_kept = lru_cache(CURVES)(_joined)  # leaving other batches out asks for the same again
+_kept = lru_cache(CURVES)(joined)

@@ -6,7 +6,7 @@
 With gradient accumulation the compute a + c b is paid `accumulate` times and the ring once.
 Where workers share the cores or the bus of a machine their compute slows each other down:
 
-    a + c b   becomes   a + c b + (l - 1) (a' + c' b)        cores = shared, or `shared_ring`
+    a + c b   becomes   a + c b + (l - 1) (a' + c' b)        cores = shared
 
 The coefficients are found by non-negative least squares on the relative error, with a whisper
 of a ridge: it shares out what the samples cannot tell apart (one batch size only: half to
@@ -32,8 +32,6 @@ from cotune.predict.samples import timings
 from cotune.space import Configs
 from cotune.types import Floats, Job, Sample
 
-__all__ = ["Ring", "SharedRing"]
-
 _LEAST = 1e-3  # a and c b are at least this share of a step: no worker computes for nothing
 
 
@@ -54,17 +52,6 @@ class Ring:
         least = np.where(np.arange(shares.shape[1]) < 2, _LEAST, 0.0)
         coefficients, _ = fit_coefficients(shares, least, self.ridge)
         return SumOfTerms(terms, coefficients, examples)
-
-
-@dataclass(frozen=True, slots=True)
-class SharedRing:
-    """The ring law where workers of one machine also slow each other's compute down."""
-
-    per_node: int | None = None
-
-    def fit_seconds(self, job: Job, samples: Sequence[Sample]) -> SecondsModel:
-        """Return the ring law with shared cores."""
-        return Ring(self.per_node, cores="shared").fit_seconds(job, samples)
 
 
 def _terms(configs: Configs, per_node: int | None, cores: Literal["own", "shared"]) -> Floats:

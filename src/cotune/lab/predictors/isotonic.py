@@ -25,8 +25,8 @@ from typing import Literal
 import numpy as np
 
 from cotune.bounds import Count
+from cotune.lab.pava import Polyline, Shape, monotone
 from cotune.predict import AccuracyModel, SecondsModel
-from cotune.predict.pava import Polyline, Shape, monotone
 from cotune.predict.samples import curves, timings
 from cotune.space import Configs
 from cotune.types import Floats, Ints, Job, Sample

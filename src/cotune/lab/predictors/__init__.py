@@ -1,0 +1,1 @@
+"""Published predictors of seconds and accuracy, as rivals: one file each."""
