@@ -29,7 +29,7 @@ SLIPS = [
     ("plan --target accuracy", USAGE, "in quotes, for the shell"),
     ("plan --deadline 2hours", USAGE, "a positive duration such as 90s, 45m or 2h"),
     ("run --deadline -5m", USAGE, "a positive duration"),
-    ("plan --confidence 95", USAGE, "--confidence is a probability of at most 0.999, not 95: write 0.95"),
+    ("plan --confidence 95", USAGE, "--confidence: expected a probability of at most 0.999 (write 0.95), not 95"),
     # spaces
     ("profile --workers 0", USAGE, "whole numbers of at least 1"),
     ("plan --workers 1-8", USAGE, "such as 1,2,4"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
 from pathlib import Path
 
@@ -40,18 +39,3 @@ def test_a_metric_that_is_named_is_the_one_that_counts(tmp_path: Path) -> None:
     assert cotune(tmp_path, "profile", "--max-samples", "2").code == 0
     (tmp_path / "cotune.yaml").write_text(FILE + TARGET)
     assert cotune(tmp_path, "plan", "--no-measure").code == 3
-
-
-def test_a_copied_project_is_the_same_job_with_its_samples(tmp_path: Path) -> None:
-    before, after = tmp_path / "tut", tmp_path / "tut2"
-    before.mkdir()
-    script(before)
-    (before / "cotune.yaml").write_text(FILE)
-    assert cotune(before, "profile", "--max-samples", "2").code == 0
-    assert cotune(before, "plan", "--epochs", "2").code == 0
-    shutil.copytree(before, after)
-    exported = cotune(after, "export", "torchrun")
-    assert exported.code == 0, exported.err
-    assert f"this project was in {before} before: 2 samples of digits came along" in exported.err
-    assert cotune(after, "run", "--json").code == 0
-    assert cotune(before, "plan", "--no-measure", "--epochs", "2").code == 0

@@ -75,7 +75,7 @@ def test_flags_win_over_the_file_and_merge_into_the_search(tmp_path: Path) -> No
         ("exampels: 3", "exampels: unknown key; did you mean 'examples'?"),
         ("examples: many", ":1: examples: expected a valid integer"),
         ("name: x\nexamples: -5", ":2: examples: expected greater than 0, not -5"),
-        ("search: {batch_size: [-4, 8]}", "search.batch_size: expected whole numbers of at least 1, not -4"),
+        ("search: {batch_size: [-4, 8]}", "search.batch_size: expected whole numbers of at least 1"),
         ("search: {worker: 1..4}", "search.worker: the command has no {worker}; did you mean 'workers'?"),
         ("search: {workers: 8..1}", "search.workers"),
         ("search: {batch_size: 1..100001}", "search.batch_size: expected a range of at most 100,000 values"),

@@ -18,13 +18,11 @@ from cotune import registry
 from cotune.cli import options
 from cotune.cli.help import MEASURING, REPLAY, flag, rare_flag
 from cotune.display import Terminal
-from cotune.errors import UsageError
 from cotune.jobfile.settings import Settings
 from cotune.predict.evidence import Evidence, Predictors
+from cotune.project.plan_request import as_job_file
 from cotune.project.project import Project
 from cotune.recording.replayed import ReplayedJob
-
-MOST_SURE = 0.999  # of a goal
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +34,9 @@ class JobFlags:
     file: options.File = None
     store: options.StoreUrl = None
 
-    def load(self, told: Mapping[str, Any]) -> Settings:
-        """Return the settings of the job with what else was told."""
-        return options.load_settings(self.file, {"run": self.command, "name": self.name, **told})
+    def load(self, asked: Mapping[str, Any]) -> Settings:
+        """Return the settings of the job with what else is asked."""
+        return options.load_settings(self.file, {"run": self.command, "name": self.name, **asked})
 
     @contextmanager
     def project(self, settings: Settings, *, reading: bool = False) -> Iterator[Project]:
@@ -64,13 +62,9 @@ class GoalFlags:
     epochs: options.Epochs = None
     max_epochs: options.MaxEpochs = None
 
-    def told(self) -> dict[str, Any]:
-        """Return what the flags say, by the keys of the job file."""
-        if self.confidence is not None and self.confidence > MOST_SURE:
-            meant = f": write {self.confidence / 100:g}" if 1 < self.confidence <= 100 * MOST_SURE else ""
-            raise UsageError(f"--confidence is a probability of at most {MOST_SURE:g}, not {self.confidence:g}{meant}")
-        budget = {"max_cost": self.max_cost} if self.max_cost is not None else None
-        return {name: value for name, value in asdict(self).items() if name != "max_cost"} | {"budget": budget}
+    def asked(self) -> dict[str, Any]:
+        """Return what the flags ask for, by the keys of the job file."""
+        return as_job_file(asdict(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +75,10 @@ class SpaceFlags:
     batch_size: options.BatchSize = None
     axis: options.Axis = None
 
-    def told(self) -> dict[str, Any]:
-        """Return what the flags say about the axes, by the key of the job file."""
-        for name in ("workers", "batch_size"):
-            options.whole_numbers(getattr(self, name), name)
-        axes: dict[str, Any] = {"workers": self.workers, "batch_size": self.batch_size, **options.named_axes(self.axis)}
-        return {"search": {name: values for name, values in axes.items() if values is not None} or None}
+    def asked(self) -> dict[str, Any]:
+        """Return what the flags say about the axes, by the keys of the job file."""
+        axes = options.named_axes(self.axis)
+        return as_job_file({"workers": self.workers, "batch_size": self.batch_size, "axes": axes})
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +89,9 @@ class PredictorFlags:
     accuracy: Annotated[str, rare_flag(MEASURING, "--accuracy-predictor", help="What predicts accuracy.")] = "curve"
 
     def with_seed(self, seed: int) -> Predictors:
-        """Return the predictors; one that there is not, or whose settings are wrong, is refused before measuring."""
+        """Return the predictors; a name that there is not is refused before anything is measured."""
         for name in (self.predictor, self.accuracy):
-            registry.create("predictor", name)
+            registry.require("predictor", name.partition("(")[0].strip())
         return Predictors(self.predictor, self.accuracy, seed)
 
 

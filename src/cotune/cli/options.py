@@ -17,8 +17,7 @@ from cotune.cli.output import note
 from cotune.documents import goal_words
 from cotune.errors import NotFound, UsageError, suggestion
 from cotune.jobfile import settings as job_settings
-from cotune.jobfile.file import flagged_axis, parse_yaml, wrong_setting
-from cotune.jobfile.search_space import MOST_UNITS
+from cotune.jobfile.file import asked, parse_yaml, wrong_setting
 from cotune.jobfile.settings import Settings
 from cotune.safety import private, redact
 from cotune.store import Store
@@ -137,11 +136,7 @@ def _remember(of: Path, told: Mapping[str, Any]) -> None:
 
 def whole_numbers(text: str | None, axis: str) -> tuple[int, ...]:
     """Return the whole numbers of '4', '1,2,4' or '1..8', of at least 1; none where the flag was not given."""
-    values = () if text is None else flagged_axis(axis, text)
-    if not all(type(value) is int and value >= 1 for value in values):
-        raise wrong_setting(("search", axis), f"expected whole numbers of at least 1, such as 1,2,4, not {text!r}")
-    if any(int(value) > MOST_UNITS for value in values):
-        raise wrong_setting(("search", axis), f"expected numbers of at most {MOST_UNITS:,}, not {text!r}")
+    values = () if text is None else asked({"search": {axis: text}}).search[axis]
     return tuple(int(value) for value in values)
 
 
@@ -164,10 +159,10 @@ def one_of(known: Sequence[Word], word: str, flag: str) -> Word:
 def chosen_axes(axis: list[str] | None) -> dict[str, Value]:
     """Return one value for each named axis given as name=value."""
     chosen: dict[str, Value] = {}
-    for name, value in named_axes(axis).items():
-        chosen[name], *more = flagged_axis(name, value)
+    for name, (value, *more) in asked({"search": named_axes(axis)}).search.items():
         if more:
-            raise wrong_setting(("search", name), f"expected one value, not {value!r}")
+            raise wrong_setting(("search", name), f"expected one value, not {len(more) + 1}")
+        chosen[name] = value
     return chosen
 
 
@@ -216,7 +211,7 @@ def as_last_run(settings: Settings, store: Store) -> Settings:
     _, job, last = max(newest_first, key=lambda run: run[0], default=("", settings.job, None))
     if last is None or last.goal is None:
         return settings
-    if (job, *_asked(last.goal)) != (settings.job, *_asked(settings.goal)):
+    if (job, *_parts_of(last.goal)) != (settings.job, *_parts_of(settings.goal)):
         unit = settings.cluster.unit
         words = f"{goal_words(job, last.goal, unit)}; the job file says {goal_words(settings.job, settings.goal, unit)}"
         note(f"following run {last.id}, made for {words}")
@@ -230,7 +225,7 @@ def _by_metric(job: Job, store: Store) -> dict[str, Job]:
     return {one.fingerprint: one for one in (*alike, job)}
 
 
-def _asked(goal: Goal) -> list[float | None]:
+def _parts_of(goal: Goal) -> list[float | None]:
     return [getattr(goal, name) for name in _ASKED]
 
 
@@ -239,14 +234,14 @@ def tell_other_goal(settings: Settings, store: Store, config: Config | None = No
 
     A run of another config than the plan's follows none.
     """
-    asked, refused = _asked(settings.goal), store.refusal(settings.job.name, (settings.job.fingerprint,))
+    wanted, refused = _parts_of(settings.goal), store.refusal(settings.job.name, (settings.job.fingerprint,))
     if refused is not None:
         note(f"the plan asked for last, {goal_words(settings.job, refused.goal, settings.cluster.unit)}, was refused")
     for stored in store.plans(settings.job, last=1):
         goal = stored.plan.goal
         if config not in (None, stored.plan.config):
             return
-        if any(value is not None for value in asked) and asked != _asked(goal):
+        if any(value is not None for value in wanted) and wanted != _parts_of(goal):
             made = f"plan {stored.id} of {stored.created[:19].replace('T', ' ')} UTC"
             unit, job = settings.cluster.unit, settings.job
             words = f"{goal_words(job, goal, unit)}; the job file and flags say {goal_words(job, settings.goal, unit)}"

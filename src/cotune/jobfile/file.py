@@ -17,12 +17,16 @@ from cotune.jobfile import names
 from cotune.jobfile.length import parsed
 from cotune.safety import yaml_text
 from cotune.safety.printable import printable
-from cotune.types import STOP_GRACE, Framework, Prefer, Schedule, Value, rule_power
+from cotune.types import ASYNCHRONOUS, STOP_GRACE, Framework, Prefer, Schedule, Value, rule_power
 from cotune.units import seconds
 
 _TARGET = re.compile(r"([\w./-][\w./ -]*?)\s*(<=|>=|=)\s*([^<>=]+)")
 _LEVELS = {"<=": "at_most", ">=": "at_least", "=": "at_least_as_good"}
+_DEEP = ("search", "budget")  # sections of which a flag gives one entry
+_LEAST = {"workers": 1, "batch_size": 1, "accumulate": 1, "micro_batch": 1, "servers": 0}
 MOST_VALUES = 100_000  # of an axis
+MOST_UNITS = 10**9  # workers, examples of a batch
+MOST_SURE = 0.999  # of a goal
 MOST_WHOLE = 2**53  # beyond it neighbours are the same number
 _RANGE = re.compile(r"(\d+)\s*\.\.\s*(\d+)")
 
@@ -76,14 +80,6 @@ def _scalar(text: str) -> object:
         raise ValueError("a range such as 1..8 or a list such as 16,32,64") from None
 
 
-def flagged_axis(name: str, value: object) -> tuple[Value, ...]:
-    """Return the values that a flag gives an axis, or raise an error that names the flag."""
-    try:
-        return axis_values(value)
-    except ValueError as error:
-        raise wrong_setting(("search", name), f"expected {error}, not {_short(value)}") from None
-
-
 def wrong_setting(path: Sequence[str | int], words: str) -> UsageError:
     """Return the error about a part of the job file that was given otherwise than by the file."""
     match path:
@@ -91,11 +87,6 @@ def wrong_setting(path: Sequence[str | int], words: str) -> UsageError:
             return UsageError(f"{name}: {words}", setting=name, axis=path[0] == "search")
         case _:
             return UsageError(f"{path[0]}: {words}", setting=str(path[0]), axis=False)
-
-
-def target_parts(text: str | None) -> Mapping[str, Any]:
-    """Return the parts of a target that a flag gives: its metric, and its level by the name of its direction."""
-    return _given(_target(text)) if text is not None else {}
 
 
 def _target(value: object) -> object:
@@ -124,8 +115,34 @@ def _readable_target(value: object) -> object:
     return read
 
 
+def _confidence(value: float) -> float:
+    if not 0 < value <= MOST_SURE:
+        meant = f" (write {value / 100:g})" if 1 < value <= 100 * MOST_SURE else ""
+        raise ValueError(f"a probability of at most {MOST_SURE:g}{meant}")
+    return value
+
+
+def _search(axes: dict[str, tuple[Value, ...]]) -> dict[str, tuple[Value, ...]]:
+    """Return the values of axes; those that count something are whole numbers."""
+    for name, values in axes.items():
+        least = _LEAST.get(name)
+        for value in values:
+            if least is not None and (type(value) is not int or value < least):
+                raise ValueError(f"{name}: whole numbers of at least {least}, such as 1,2,4, not {value!r}")
+            if type(value) is int and abs(value) > MOST_UNITS:
+                raise ValueError(f"{name}: numbers of at most {MOST_UNITS:,}, not {value}")
+            if name == ASYNCHRONOUS and str(value).lower() not in ("true", "false"):
+                raise ValueError(f"{name}: true or false, not {value!r}")
+    return axes
+
+
 Rule = Annotated[
     str, AfterValidator(_rule), Field(json_schema_extra={"pattern": r"^(linear|sqrt|fixed|power\(\s*\d*\.?\d+\s*\))$"})
+]
+Confidence = Annotated[
+    float,
+    AfterValidator(_confidence),
+    Field(json_schema_extra={"exclusiveMinimum": 0, "maximum": MOST_SURE}),
 ]
 Level = Annotated[float, Field(allow_inf_nan=False)]
 Duration = Annotated[float, BeforeValidator(_duration, json_schema_input_type=str | float)]
@@ -152,6 +169,18 @@ class TargetSection(_Section):
         if sum(level is not None for level in (self.at_least, self.at_most, self.at_least_as_good)) != 1:
             raise ValueError("exactly one of at_least and at_most")
         return self
+
+    @property
+    def level(self) -> float:
+        """Return the level that is asked, whichever way is better."""
+        return next(one for one in (self.at_least, self.at_most, self.at_least_as_good) if one is not None)
+
+    @property
+    def better(self) -> Literal["higher", "lower"] | None:
+        """Return which way is better, where the target says so."""
+        if self.at_most is not None:
+            return "lower"
+        return "higher" if self.at_least is not None else None
 
 
 class LearningRateSection(_Section):
@@ -197,10 +226,10 @@ class JobFile(_Section):
     length: Annotated[str, AfterValidator(_length)] | None = None
     sequence: int | None = Field(default=None, gt=0, le=MOST_WHOLE)
     max_epochs: int = Field(default=30, gt=0, le=MOST_WHOLE)
-    confidence: float = Field(default=0.9, gt=0, lt=1)
+    confidence: Confidence = 0.9
     prefer: Prefer = "cheap"
     global_batch: int | None = Field(default=None, gt=0, le=MOST_WHOLE)
-    search: dict[Name, Values] = {}
+    search: Annotated[dict[Name, Values], AfterValidator(_search)] = {}
     lr: LearningRateSection | None = None
     schedule: Schedule | Literal["unknown"] | None = None
     budget: BudgetSection = BudgetSection()
@@ -221,15 +250,18 @@ def checked(text: str, overrides: Mapping[str, Any], source: str) -> JobFile:
     raw = parse_yaml(source, text)
     given = {key: value for key, value in overrides.items() if value is not None}
     try:
-        JobFile.model_validate(given)
-    except ValidationError as error:
-        path, _, words = _words(error)
-        raise wrong_setting(path, words) from None
-    try:
         return JobFile.model_validate(_merge(raw, given))
     except ValidationError as error:
-        path_of, key, words = _words(error)
-        raise InvalidFile(f"{source}{_line(text, path_of)}: {key}: {words}") from None
+        path, words = _problem(error)
+        if _was_given(path, given):
+            raise wrong_setting(path, words) from None
+        key = printable(".".join(str(part) for part in path))
+        raise InvalidFile(f"{source}{_line(text, path)}: {key}: {words}") from None
+
+
+def asked(said: Mapping[str, Any]) -> JobFile:
+    """Return what flags, a call or a request ask for, by the keys of the job file."""
+    return checked("{}", said, "what is asked")
 
 
 def json_schema() -> dict[str, Any]:
@@ -254,7 +286,7 @@ def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     """Return base with over laid on top; `search` and `budget` are merged key by key, as is a target's metric."""
     merged = dict(base)
     for key, value in over.items():
-        deep = key in ("search", "budget") and isinstance(merged.get(key), Mapping)
+        deep = key in _DEEP and isinstance(merged.get(key), Mapping)
         merged[key] = {**merged[key], **value} if deep else value
     if isinstance(base.get("target"), Mapping) and isinstance(asked := _target(over.get("target")), Mapping):
         metric = base["target"].get("metric")
@@ -268,19 +300,27 @@ def _given(target: object) -> dict[str, Any]:
     return {key: value for key, value in target.items() if value is not None} if isinstance(target, Mapping) else {}
 
 
-def _words(error: ValidationError) -> tuple[list[str | int], str, str]:
-    """Return the path, the key and what is wrong with it, of the first problem."""
+def _was_given(path: Sequence[str | int], given: Mapping[str, Any]) -> bool:
+    """Return whether a part of a job file is what a flag laid over it."""
+    over = given.get(str(path[0]))
+    return over is not None and (path[0] not in _DEEP or path[1:2] == [] or str(path[1]) in over)
+
+
+def _problem(error: ValidationError) -> tuple[list[str | int], str]:
+    """Return the path of the first problem, and what is wrong there."""
     problems = error.errors()
     first = problems[0]
     path = [part for part in first["loc"] if not str(part).startswith(("function-", "[key]"))]
-    key = printable(".".join(str(part) for part in path))
+    words = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
     if first["type"] == "extra_forbidden":
         words = f"unknown key{suggestion(str(path[-1]), _known_keys(path[:-1]))}"
+    elif path == ["search"] and first["type"] == "value_error":  # a validator of a mapping cannot name the entry
+        axis, _, words = words.partition(": ")
+        path, words = [*path, axis], f"expected {words}"
     else:
-        words = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
         words = f"expected {words}, not {_short(first['input'])}"
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    return path, key, words + more
+    return path, words + more
 
 
 def _short(value: object) -> str:

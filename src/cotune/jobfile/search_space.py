@@ -22,7 +22,6 @@ from cotune.space import LAYOUT, Axis, Space
 from cotune.types import ASYNCHRONOUS, SPREADING, Cluster, Job, LargeModel, Value
 
 BATCH_SIZES = (16, 32, 64, 128, 256, 512)
-MOST_UNITS = 10**9  # workers, examples of a batch
 MOST_CONFIGS = 500_000  # to search: their forecasts take some 3 GB
 
 
@@ -36,7 +35,7 @@ def _axes(file: JobFile, cluster: Cluster, job: Job, source: str) -> Space:
     axes |= {"batch_size": BATCH_SIZES} if file.global_batch is None else {}
     axes |= {"device": tuple(device.name for device in cluster.devices)}
     for name, values in file.search.items():
-        check_axis(name, values, job, source)
+        check_axis(name, job, source)
         axes[name] = values
     _check_asynchronous(axes, source)
     if file.global_batch is not None and "batch_size" in file.search:
@@ -76,7 +75,7 @@ def _layouts(file: JobFile, cluster: Cluster, job: Job, source: str) -> Space:
     fixed: dict[str, tuple[Value, ...]] = {"tp": (1,), "pp": (1,), "shard": (0,), "recompute": (0,), "accumulate": (1,)}
     allowed = {name: values for name, values in fixed.items() if not takes(job, name)}
     for name, values in file.search.items():
-        check_axis("accumulate" if name == "micro_batch" else name, values, job, source)
+        check_axis("accumulate" if name == "micro_batch" else name, job, source)
         allowed[name] = values
     most = _most_workers(file, cluster)
     counted = Cluster(tuple(replace(device, count=device.count or most) for device in cluster.devices))
@@ -93,19 +92,11 @@ def _most_workers(file: JobFile, cluster: Cluster) -> int:
     return min(max(counts), MOST_VALUES) if counts else len(os.sched_getaffinity(0))
 
 
-def check_axis(name: str, values: tuple[Value, ...], job: Job, source: str) -> None:
-    """Refuse an axis that the command does not take, and values that it cannot have."""
+def check_axis(name: str, job: Job, source: str) -> None:
+    """Refuse an axis that the command does not take."""
     if name not in LAYOUT and not takes(job, name):
         near = suggestion(name, LAYOUT) or f"; `reads: [{name}]` says that the script takes it from a variable"
         raise InvalidFile(f"{source}: search.{name}: the command has no {{{name}}}{near}")
-    least = {"workers": 1, "batch_size": 1, "accumulate": 1, "servers": 0}.get(name)
-    for value in values:
-        if least is not None and (type(value) is not int or value < least):
-            raise InvalidFile(f"{source}: search.{name}: expected whole numbers of at least {least}, not {value!r}")
-        if name == ASYNCHRONOUS and str(value).lower() not in ("true", "false"):
-            raise InvalidFile(f"{source}: search.{name}: expected true or false, not {value!r}")
-        if type(value) is int and abs(value) > MOST_UNITS:
-            raise InvalidFile(f"{source}: search.{name}: expected numbers of at most {MOST_UNITS:,}, not {value}")
 
 
 def _check_asynchronous(axes: Mapping[str, tuple[Value, ...]], source: str) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Literal, cast
 from cotune.devices.present import visible_gpus
 from cotune.errors import InvalidFile, NotFound, UsageError, suggestion
 from cotune.jobfile import metric_names, names
-from cotune.jobfile.file import DeviceSection, JobFile, TargetSection, checked, target_parts
+from cotune.jobfile.file import DeviceSection, JobFile, asked, checked
 from cotune.jobfile.length import Cut, cut, parsed
 from cotune.jobfile.pattern import group_of, metric_in, metrics_in, pattern_of, require_unit
 from cotune.jobfile.search_space import check_axis, large_model, space_of, whole
@@ -68,45 +68,49 @@ def load(path: Path | None, overrides: Mapping[str, Any]) -> Settings:
 def loads(text: str, overrides: Mapping[str, Any], source: str, folder: Path) -> Settings:
     """Return the settings of a job file's text, as one that stands in a folder."""
     settings = _records(checked(text, overrides, source), folder.resolve(), source)
-    if "metric" in target_parts(overrides.get("target")):
+    if overrides.get("target") is not None:
         pattern_of(settings.job)  # a flag asks for a metric: one that is never read is a slip
     return settings
 
 
-def laid_over(settings: Settings, asked: Mapping[str, Any]) -> Settings:
+def laid_over(settings: Settings, said: Mapping[str, Any]) -> Settings:
     """Return settings with what is asked now laid over them, by the keys of the job file.
 
     A target may name another metric and its direction; an axis of `search` takes the place of the one there was.
     """
-    given = {key: value for key, value in asked.items() if value is not None}
-    file = checked("{}", given, "what is asked")
-    job, goal = settings.job, settings.goal
+    file = asked(said)
+    job, given = settings.job, file.model_fields_set & {"target", "deadline", "epochs", "confidence", "prefer"}
     if file.target is not None:
         metric = file.target.metric or job.metric
         named = job.better if metric == job.metric else metric_names.better(metric) or job.better
-        job = replace(job, metric=metric, better=_direction(file.target) or named)
-    kept = ("deadline", "epochs", "confidence", "prefer")
-    changed: dict[str, Any] = {name: getattr(file, name) for name in kept if name in given}
-    changed |= {"target": _level(file.target)} if file.target is not None else {}
-    require_unit(job, changed.get("target"))
-    changed |= {"max_cost": file.budget.max_cost} if file.budget.max_cost is not None else {}
-    changed |= {"max_epochs": file.epochs or file.max_epochs} if {"epochs", "max_epochs"} & given.keys() else {}
-    for name, values in file.search.items():
-        check_axis(name, values, job, "what is asked")
+        job = replace(job, metric=metric, better=file.target.better or named)
+    given |= {"max_cost"} if file.budget.max_cost is not None else set()
+    given |= {"max_epochs"} if file.model_fields_set & {"epochs", "max_epochs"} else set()
+    wanted = _goal(file, file.epochs, file.epochs or file.max_epochs)
+    goal = replace(settings.goal, **{name: getattr(wanted, name) for name in given})
+    require_unit(job, wanted.target)
+    for name in file.search:
+        check_axis(name, job, "what is asked")
     space = settings.space.with_axes(file.search) if job.large is None else settings.space.pinned(**file.search)
     return replace(
         settings,
         job=job,
-        goal=replace(goal, **changed),
+        goal=goal,
         space=space if file.search else settings.space,
         metric_named=settings.metric_named or file.target is not None,
     )
 
 
-def _direction(target: TargetSection) -> Literal["higher", "lower"] | None:
-    if target.at_most is not None:
-        return "lower"
-    return "higher" if target.at_least is not None else None
+def _goal(file: JobFile, epochs: int | None, most: int) -> Goal:
+    return Goal(
+        target=file.target.level if file.target else None,
+        deadline=file.deadline,
+        max_cost=file.budget.max_cost,
+        epochs=epochs,
+        max_epochs=most,
+        confidence=file.confidence,
+        prefer=file.prefer,
+    )
 
 
 def _read(path: Path) -> str:
@@ -150,15 +154,7 @@ def _records(file: JobFile, folder: Path, source: str) -> Settings:
         ),
         file.currency,
     )
-    goal = Goal(
-        target=_level(file.target),
-        deadline=file.deadline,
-        max_cost=file.budget.max_cost,
-        epochs=length.parts if file.length and file.target is None else file.epochs,
-        max_epochs=length.parts,
-        confidence=file.confidence,
-        prefer=file.prefer,
-    )
+    goal = _goal(file, length.parts if file.length and file.target is None else file.epochs, length.parts)
     require_unit(job, goal.target)
     if file.layout is not None:
         job = replace(job, large=large_model(file, cluster, folder, source))
@@ -262,18 +258,14 @@ def _where(engine: str, settings: Mapping[str, Any]) -> str:
 def _better(file: JobFile, metric: str) -> Literal["higher", "lower"]:
     """Return which way the metric is better: as the file says, else as the metric's name does."""
     target = file.target
-    if target is not None and target.at_most is not None:
-        return file.better or "lower"
-    if target is not None and target.at_least is not None:
-        return file.better or "higher"
-    found = file.better or metric_names.better(metric)
+    found = file.better or (target.better if target else None) or metric_names.better(metric)
     if found is not None:
         return found
     if file.pattern and group_of(metric, metrics_in(file.pattern)) is None:
         return "higher"  # it is refused as a metric that is never reported, with the names that are
     if target is None:
         raise UsageError(f"is a higher or a lower {metric} better? write `better: higher` or `better: lower`")
-    level = f"{target.at_least_as_good:g}"
+    level = f"{target.level:g}"
     near = suggestion(metric, ("accuracy", "loss", "perplexity", "error"))
     raise UsageError(f"is a higher or a lower {metric} better? write {metric}>={level} or {metric}<={level}{near}")
 
@@ -292,13 +284,6 @@ def _open_questions(file: JobFile) -> Iterator[str]:
             "the schedule of the learning rate is unknown, so forecasts assume that a short run is the beginning of a "
             "longer one, until runs show otherwise; schedule: constant, cosine, linear or one_cycle says which it is"
         )
-
-
-def _level(target: TargetSection | None) -> float | None:
-    if target is None:
-        return None
-    levels = (target.at_least, target.at_most, target.at_least_as_good)
-    return next(level for level in levels if level is not None)
 
 
 def _name(command: tuple[str, ...], folder: Path) -> str:

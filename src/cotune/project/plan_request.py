@@ -23,7 +23,7 @@ class PlanRequest(TypedDict, total=False):
     axes: Mapping[str, Value | Sequence[Value]]
 
 
-def as_job_file(asked: PlanRequest) -> dict[str, Any]:
+def as_job_file(asked: PlanRequest | Mapping[str, Any]) -> dict[str, Any]:
     """Return what is asked by the keys of the job file."""
     axes = {"workers": asked.get("workers"), "batch_size": asked.get("batch_size"), **asked.get("axes", {})}
     search = {name: _listed(values) for name, values in axes.items() if values is not None}

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from cotune.errors import NotFound, UsageError
-from cotune.jobfile.file import flagged_axis, target_parts
+from cotune.jobfile.file import JobFile
+from cotune.jobfile.file import asked as read_asked
 from cotune.jobfile.settings import Settings, load
 from cotune.recording.reader import read
 from cotune.recording.truth import Recording
 from cotune.space import Space
-from cotune.types import RECORDED
+from cotune.types import RECORDED, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +44,12 @@ class ReplayedJob:
 
     def settings(self) -> Settings:
         """Return the recorded job, its devices and its space, under the goal that is asked."""
-        recording, asked = self.recording, self.asked
-        _check_target(recording, asked.get("target"))
+        recording, asked = self.recording, read_asked(self.asked)
+        _check_target(recording, asked, self.asked.get("target"))
         # A search is among what was recorded, not among what the job file allows.
-        settings = load(self.file, {**asked, "search": None, "better": recording.job.better})
+        settings = load(self.file, {**self.asked, "search": None, "better": recording.job.better})
         goal = settings.goal
-        last = asked.get("max_epochs") or goal.epochs or recording.last_epoch or goal.max_epochs
+        last = self.asked.get("max_epochs") or goal.epochs or recording.last_epoch or goal.max_epochs
         goal = replace(goal, max_epochs=last)
         _require_times(recording, self.folder)
         space = recording.space(with_accuracy=False)
@@ -59,21 +60,21 @@ class ReplayedJob:
             settings,
             job=recording.job,
             goal=goal,
-            space=_restricted(recording, space, asked.get("search") or {}),
+            space=_restricted(recording, space, asked.search),
             cluster=recording.cluster,
             engine=RECORDED,
             engine_settings={"folder": str(self.folder), "seed": self.seed},
         )
 
 
-def _check_target(recording: Recording, target: object) -> None:
+def _check_target(recording: Recording, asked: JobFile, target: object) -> None:
     """Refuse a target of another metric than the recorded one, or in the wrong direction."""
-    parts = target_parts(target if isinstance(target, str) else None)
-    metric, job = parts.get("metric"), recording.job
-    if metric is not None and metric not in (job.metric, "accuracy"):  # `accuracy` stands for any metric
+    if asked.target is None:
+        return
+    metric, job = asked.target.metric, recording.job
+    if metric not in (None, job.metric, "accuracy"):  # `accuracy` may be any metric
         raise UsageError(f"target {target}: recording {recording.name} has {job.metric}, not {metric}")
-    wrong = "at_most" if job.better == "higher" else "at_least"
-    if wrong in parts:
+    if asked.target.better not in (None, job.better):
         raise UsageError(f"target {target}: in recording {recording.name} a {job.better} {job.metric} is better")
 
 
@@ -90,12 +91,11 @@ def _require_curves(recording: Recording, folder: Path) -> None:
         )
 
 
-def _restricted(recording: Recording, space: Space, axes: Mapping[str, object]) -> Space:
-    asked = {name: flagged_axis(name, value) for name, value in axes.items() if value is not None}
+def _restricted(recording: Recording, space: Space, axes: Mapping[str, tuple[Value, ...]]) -> Space:
     known = {axis.name for axis in space.axes}
-    if strange := sorted(set(asked) - known):
+    if strange := sorted(set(axes) - known):
         raise NotFound(f"recording {recording.name} has no axis {strange[0]!r}; it has {', '.join(sorted(known))}")
-    part = space.pinned(**asked)
+    part = space.pinned(**axes)
     if not len(part):
         raise NotFound(f"recording {recording.name} holds nothing of what was asked for", remedy="list_recording")
     return part

@@ -49,13 +49,13 @@ def plan(
     cotune plan --recording recordings/lenet5-mnist-nodes --target 0.97
     """
     predictors = by.with_seed(seed)
-    asked = goal.told() | space.told()
+    asked = goal.asked() | space.asked()
     opened: AbstractContextManager[Project]
     if replay.recording:
         options.refuse_budget(budget)
         opened = job.replayed(replay.recording, asked)
     else:
-        asked["budget"] = (asked["budget"] or {}) | ({"profile": budget} if budget else {}) or None
+        asked["budget"] = asked.get("budget", {}) | ({"profile": budget} if budget else {}) or None
         opened = job.project(job.load({"examples": examples, "pattern": pattern} | asked))
     with opened as project:
         if replay.recording:

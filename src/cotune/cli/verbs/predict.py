@@ -42,7 +42,7 @@ def predict(
     cotune predict
     cotune predict -w 1..16 -b 32,64 --all
     """
-    predictors, searched = by.with_seed(seed), space.told()
+    predictors, searched = by.with_seed(seed), space.asked()
     if replay.recording:
         # Seconds per epoch alone: without a target no learning curve is worth its cost.
         asked = {"epochs": None if replay.all_samples else 1, **searched}

@@ -63,7 +63,7 @@ def profile(
         "engine": engine,
         "budget": {"profile": budget} if budget else None,
     }
-    settings = job.load(told | space.told())
+    settings = job.load(told | space.asked())
     for words in settings.notes:
         note(words)
     doubt_configs(settings.job, settings.space.configs())

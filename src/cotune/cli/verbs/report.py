@@ -43,7 +43,7 @@ def report(
     cotune report
     cotune report -o page.html
     """
-    predictors, asked = by.with_seed(seed), goal.told() | space.told()
+    predictors, asked = by.with_seed(seed), goal.asked() | space.asked()
     if replay.recording:
         with job.replayed(replay.recording, asked) as project:
             found = _replayed(project, replay.evidence(project, seed), predictors)

@@ -39,7 +39,7 @@ def submit(
     cotune submit cotune.yaml --deadline 2h
     cotune submit cotune.yaml --dry-run
     """
-    snapshot = JobSnapshot.take(file, goal.told() | {"team": team, "priority": priority, "name": name})
+    snapshot = JobSnapshot.take(file, goal.asked() | {"team": team, "priority": priority, "name": name})
     with open_queue(store, may_make=True) as queue:
         adopt_samples(queue.store, snapshot)
         if dry_run:
