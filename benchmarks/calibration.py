@@ -1,6 +1,6 @@
 """Do intervals hold, and is P(met) what it says?
 
-    python benchmarks/calibration.py RECORDINGS [--seconds | --outside | --curves [--json] | --fixed | --met]
+    python benchmarks/calibration.py RECORDINGS [--seconds | --outside | --curves [--json] | --met]
 
 Seconds: `gaussian` on samples of the product's own design, at 4, 8, 16, 24 and 40 of them. The constant of
 `predict/seconds.py` (what few samples add) is chosen anew with each family of recordings left out,
@@ -18,9 +18,6 @@ against a run that was not shown. The score of a forecast F of the epochs N is t
 
 Each constant of `predict/accuracy.py` is varied by itself; a row shows the mean over data sets (recordings
 of the same curves are one), and in how many cases that value is best when a data set is left out.
-
-Fixed: the same score on recordings at a fixed learning rate, for several critical batches of `predict/batch_prior.py`,
-over that of the prior for rates that grow with the batch; and which is best when each data set is left out.
 
 Met: for every goal of `cotune bench planning`, after the profile of `joint`, every config of the space has
 a probability, and the truth says which of its runs meet the goal: P(met) speaks of one run, so where a recording
@@ -50,7 +47,6 @@ from cotune.lab.bench.truth import Truth, halves_of
 from cotune.plan.assess import assess
 from cotune.predict import accuracy as _accuracy
 from cotune.predict import forecaster
-from cotune.predict.batch_prior import _FIXED
 from cotune.predict.learn import _accuracy as learnt_accuracy
 from cotune.predict.predictors.gaussian import Gaussian
 from cotune.predict.seconds import _FEW_CONFIGS, _OTHER_JOBS, _USUAL_SURPRISE, _WILD
@@ -68,7 +64,6 @@ NOMINAL = ((0.5, 0.4, 0.6), (0.8, 0.7, 0.9), (0.95, 0.9, 0.995))
 
 
 STARTS = 12
-CRITICAL = (0.03, 0.05, 0.1, 0.3)
 CONSTANTS = {
     "_PACE": (0.10, 0.15, 0.20, 0.25),
     "_PACE_ALONE": (0.15, 0.25, 0.35),
@@ -200,32 +195,6 @@ def curves_table(folders: list[Path]) -> None:
             print(f"{name:14s}{value:8g}{own:9.4f}   {count or ''}{'  shipped' if value == shipped else ''}")
 
 
-def fixed_table(folders: list[Path]) -> None:
-    found = {str(one.curves): one for one in map(read, folders) if one.curves and one.job.scaling == "fixed"}
-    alike = [replace(one, job=replace(one.job, workers_matter=False)) for one in found.values()]
-    usual = np.array([epochs_score(replace(one, job=replace(one.job, scaling="unknown"))) for one in alike])
-    # The critical batch is as the root of the examples, which tell nothing else of accuracy.
-    factors = [(value / _FIXED) ** 2 for value in CRITICAL]
-    scores = np.array([[epochs_score(with_examples(one, factor)) for one in alike] for factor in factors])
-    names = [one.name.removesuffix("-slices") for one in alike]
-    for name, of in zip(names, usual, strict=True):
-        print(f"{name}: {of:.4f}")
-    for value, row in zip(CRITICAL, scores, strict=True):
-        each = ", ".join(f"{name} {change:+.1%}" for name, change in zip(names, row / usual - 1, strict=True))
-        shipped = " (shipped)" if value == _FIXED else ""
-        print(f"{value:g}{shipped}: {(row / usual).mean() - 1:+.1%} in the mean: {each}")
-    others = (scores / usual).sum(axis=1, keepdims=True) - scores / usual
-    chosen = others.argmin(axis=0)
-    left = (scores / usual)[chosen, np.arange(len(alike))]
-    print(f"left out: {left.mean() - 1:+.1%}, by {', '.join(f'{CRITICAL[place]:g}' for place in chosen)}")
-
-
-def with_examples(recording: Recording, factor: float) -> Recording:
-    """Return a recording as if an epoch had so many times the examples."""
-    job = recording.job
-    return replace(recording, job=replace(job, examples=max(1, round((job.examples or 0) * factor))))
-
-
 def epochs_score(recording: Recording) -> float:
     """Return the mean score of the epochs forecast for the batches of a recording."""
     return float(np.mean(list(epochs_missed(recording))))
@@ -334,7 +303,6 @@ def main() -> None:
     parser.add_argument("--outside", action="store_true", help="only the intervals of seconds of more workers")
     parser.add_argument("--curves", action="store_true", help="only the epochs to a target")
     parser.add_argument("--json", action="store_true", help="only the score of these as shipped, as JSON")
-    parser.add_argument("--fixed", action="store_true", help="only the epochs to a target at a fixed learning rate")
     parser.add_argument("--met", action="store_true", help="only the probabilities")
     asked = parser.parse_args()
     folders = recording_folders(asked.recordings)
@@ -345,7 +313,6 @@ def main() -> None:
         seconds_table: asked.seconds,
         outside_table: asked.outside,
         curves_table: asked.curves,
-        fixed_table: asked.fixed,
         met_table: asked.met,
     }
     for table, wanted in tables.items():

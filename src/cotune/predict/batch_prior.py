@@ -31,8 +31,8 @@ class BatchPrior:
 
 
 USUAL = BatchPrior()
-# `benchmarks/calibration.py --fixed`: the best of 0.03, 0.05, 0.1 and 0.3 that is better than USUAL on every source
-# (docs/results-intervals.md); 0.5 of the largest batch is for jobs that do not tell their examples.
+# Of a fixed rate, the best of 0.03, 0.05, 0.1 and 0.3 that is better than USUAL on every source; 0.5 of the largest
+# batch is for jobs without a number of examples.
 _FIXED, _FIXED_ALONE = 0.1, 0.5
 
 
