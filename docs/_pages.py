@@ -32,7 +32,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def _overview() -> str:
-    parts = ["# Every algorithm", "Each is one file, found by its name. `cotune algorithms` lists them too."]
+    parts = ["# Every algorithm", "Each is one file. `cotune algorithms` lists them too."]
     for kind, title in TITLES.items():
         rows = [f"| [`{name}`]({kind}/{name}.md) | {registry.summary(kind, name)} |" for name in registry.names(kind)]
         parts.append("\n".join([f"## {title}", "", "| name | what it does |", "| --- | --- |", *rows]))

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import ast
 import functools
+import importlib
 import subprocess
 import sys
+import tomllib
+from importlib.metadata import EntryPoints, entry_points
 from pathlib import Path
 
 import pytest
@@ -120,6 +123,20 @@ def test_reporting_needs_the_standard_library_alone() -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
 
+@pytest.mark.parametrize("folder", [*registry.KINDS.values(), "exporters", "logs", "importers", "rooms", "shown"])
+def test_every_algorithm_is_an_installed_entry_point(folder: str) -> None:
+    group = f"cotune.{folder}"
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+    listed = project["entry-points"][group]
+    points = [point for point in entry_points(group=group) if point.module.startswith("cotune.")]
+    assert {point.name: point.value for point in points} == listed, "run `pip install -e .` to list what is new"
+    assert registry.unlisted(folder) == [], f"add it to {group} in pyproject.toml, then run `pip install -e .`"
+    for point in points:
+        offered = set(getattr(importlib.import_module(point.module), "__all__", ()))
+        assert offered <= {other.attr for other in points if other.module == point.module}, point.module
+        assert point.load() is not None
+
+
 @pytest.mark.parametrize("kind", registry.KINDS)
 def test_every_algorithm_can_be_made_and_says_what_it_does(kind: str) -> None:
     for name in registry.names(kind):
@@ -137,6 +154,14 @@ def test_settings_follow_a_name() -> None:
 def test_a_wrong_name_or_setting_is_explained(text: str) -> None:
     with pytest.raises(errors.CotuneError, match=r"tabu|rounds"):
         registry.create("search", text)
+
+
+def test_a_file_that_no_entry_point_names_is_answered_with_what_lists_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "entry_points", lambda **_: EntryPoints(()))
+    registry._points.cache_clear()
+    with pytest.raises(errors.NotFound, match=r"grid.*`pip install -e \.`"):
+        registry.create("search", "grid")
+    registry._points.cache_clear()
 
 
 def test_a_class_name_occurs_once_but_for_algorithms_of_several_kinds() -> None:

@@ -5,16 +5,14 @@ layout: auto ─▶ layout_space (every layout that is right) ─▶ layout_law 
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from cotune.errors import UsageError
-from cotune.registry import offered
+from cotune import registry
 from cotune.space import Configs, Space
 from cotune.types import Cluster, Config, Ints, Job, LargeModel, Mask, Sample, Value
 
-_ROOM = "cotune.modelling.layout_jobs"
+_WANTED_BY = "`layout: auto`"
 
 
 @runtime_checkable
@@ -42,7 +40,7 @@ class LearnsLayouts(Protocol):
 
 def layout_law() -> LearnsLayouts:
     """Return what predicts jobs whose layout is chosen."""
-    law: LearnsLayouts = _room().LayoutLaw()
+    law: LearnsLayouts = registry.of_room("layout_law", _WANTED_BY)()
     return law
 
 
@@ -50,11 +48,5 @@ def layout_space(
     model: LargeModel, cluster: Cluster, global_batch: int, allowed: Mapping[str, tuple[Value, ...]]
 ) -> Space:
     """Return every layout of a model that is right, of those whose values are allowed where any are named."""
-    space: Space = _room().layout_space(model, cluster, global_batch, allowed)
+    space: Space = registry.of_room("layout_space", _WANTED_BY)(model, cluster, global_batch, allowed)
     return space
-
-
-def _room() -> Any:
-    if not offered(_ROOM):
-        raise UsageError("`layout: auto` needs cotune's room `modelling`, which is not installed")
-    return importlib.import_module(_ROOM)

@@ -1,26 +1,20 @@
-"""Finding algorithms by file name: `las` is the class `Las` in `cluster/policies/las.py`.
+"""Finding algorithms by name: entry points of installed packages, our own among them.
 
-There is no table to add to. Every folder of the package that is named for a kind is read,
-wherever it is; so are the entry points of other packages:
+    [project.entry-points."cotune.policies"]
+    las = "cotune.cluster.policies.las:Las"          # file las.py, class Las
 
-    [project.entry-points."cotune.predictors"]
-    nearest = "my_package.nearest:Nearest"
-
-A file that holds several small algorithms of one idea lists them in `__all__`; a name that starts
-with an underscore is a helper, never found. Settings may follow a name: `isotonic(reading=sliced)`.
+An algorithm is one file in a folder of its kind (several small ones of one idea share a file), and one line in the
+`pyproject.toml` of its package. Settings may follow a name: `isotonic(reading=sliced)`.
 """
 
 from __future__ import annotations
 
 import ast
-import importlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
-from importlib.resources import files
-from importlib.resources.abc import Traversable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -39,33 +33,24 @@ KINDS = {  # what one is called, and its folder
 _CALL = re.compile(r"(\w+)(?:\((.*)\))?", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One algorithm: the module and class that it is, and what its source says of it."""
-
-    module: str
-    cls: str
-    line: str
-    source: str = ""
-
-
 def names(kind: str) -> tuple[str, ...]:
     """Return the names of every algorithm of a kind, sorted."""
-    return tuple(sorted(_entries(kind)))
+    return tuple(sorted(modules(KINDS[kind])))
 
 
 def load(kind: str, name: str) -> Any:
     """Return the class of that name."""
     require(kind, name)
-    known = _entries(kind)[name]
-    return getattr(importlib.import_module(known.module), known.cls)
+    return _points(KINDS[kind])[name].load()
 
 
 def require(kind: str, name: str) -> None:
     """Refuse a name that no algorithm of a kind has, without importing any."""
-    known = _entries(kind)
-    if name not in known:
-        raise NotFound(f"no {kind} named {name!r}; there are {', '.join(names(kind))}{suggestion(name, known)}")
+    point = _points(KINDS[kind]).get(name)
+    if point is None or not is_there(point.module):
+        known, new = names(kind), ", ".join(unlisted(KINDS[kind]))
+        hint = f"; {new} is not among the installed entry points: `pip install -e .` lists it" if new else ""
+        raise NotFound(f"no {kind} named {name!r}; there are {', '.join(known)}{suggestion(name, known)}{hint}")
 
 
 def create(kind: str, asked: Any) -> Any:
@@ -115,7 +100,7 @@ def several(text: str) -> list[str]:
 
 def summary(kind: str, name: str) -> str:
     """Return the one line that says what an algorithm does, without importing it."""
-    return _entries(kind)[name].line
+    return describe(kind, name).text.partition("\n")[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,17 +113,28 @@ class Description:
     settings: tuple[tuple[str, str], ...]
 
 
+@cache
 def describe(kind: str, name: str) -> Description:
     """Return all that an algorithm's source says of it, without importing it."""
-    entry = _entries(kind)[name]
-    tree = python_text.parse(entry.source, entry.module)
-    made = next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == entry.cls)
+    point = _points(KINDS[kind])[name]
+    tree = _source(point.module)
+    made = next((node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == point.attr), None)
+    if made is None:
+        raise NotFound(f"the entry point {point.name} = {point.value} names no class of that module")
     settings = tuple(
         (node.target.id, ast.unparse(node.value))
         for node in made.body
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None
     )
-    return Description(entry.module, ast.get_docstring(made) or "", ast.get_docstring(tree) or "", settings)
+    return Description(point.module, ast.get_docstring(made) or "", ast.get_docstring(tree) or "", settings)
+
+
+@cache
+def _source(module: str) -> ast.Module:
+    found = find_spec(module)
+    assert found is not None
+    assert found.origin is not None
+    return python_text.parse(Path(found.origin).read_text(encoding="utf-8"), module)
 
 
 def settings_of(text: str) -> Mapping[str, Any]:
@@ -153,73 +149,37 @@ def settings_of(text: str) -> Mapping[str, Any]:
     return {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
 
 
-@cache
 def modules(folder: str) -> Mapping[str, str]:
-    """Return name -> module of every file in the folders of that name, and of the entry points `cotune.FOLDER`."""
-    own = {file.name[:-3]: module for module, file in _files(folder)}
-    return {point.name: point.value for point in entry_points(group=f"cotune.{folder}")} | own
+    """Return name -> module of the entry points `cotune.FOLDER` whose modules are there."""
+    return {name: point.module for name, point in _points(folder).items() if is_there(point.module)}
 
 
-def offered(module: str) -> bool:
-    """Whether a room's module is installed: the core works without the rooms, and asks before it enters one."""
+def of_room(name: str, wanted_by: str) -> Any:
+    """Return what a room offers to the core by that name; the core works without the rooms."""
+    point = _points("rooms").get(name)
+    if point is None or not is_there(point.module):
+        raise UsageError(f"{wanted_by} needs a room of cotune that is not installed")
+    return point.load()
+
+
+def unlisted(folder: str) -> list[str]:
+    """Return the modules of our own in the folders of that name that no installed entry point names."""
+    root, listed = Path(__file__).parent, {point.module for point in entry_points(group=f"cotune.{folder}")}
+    files = sorted(root.glob(f"*/{folder}/[!_]*.py"))
+    modules = (".".join(("cotune", *file.relative_to(root).with_suffix("").parts)) for file in files)
+    return [module for module in modules if module not in listed]
+
+
+@cache
+def _points(folder: str) -> dict[str, EntryPoint]:
+    """Return the entry points `cotune.FOLDER` by name; where another package has one of ours, ours stands."""
+    points = sorted(entry_points(group=f"cotune.{folder}"), key=lambda point: point.module.startswith("cotune."))
+    return {point.name: point for point in points}
+
+
+def is_there(module: str) -> bool:
+    """Whether a module is installed: the core works without the rooms, and asks before it enters one."""
     try:
         return find_spec(module) is not None
     except ModuleNotFoundError:
         return False
-
-
-@cache
-def _entries(kind: str) -> dict[str, Entry]:
-    """Return every algorithm of a kind by its name, read from the source alone."""
-    others = (_outside(point) for point in entry_points(group=f"cotune.{KINDS[kind]}"))
-    known = dict(others)
-    for module, file in _files(KINDS[kind]):
-        source = file.read_text(encoding="utf-8")
-        tree = python_text.parse(source, module)
-        listed = _listed(tree)
-        for node in tree.body:
-            if isinstance(node, ast.ClassDef) and (node.name in listed or _snake(node.name) == file.name[:-3]):
-                known[_snake(node.name)] = Entry(module, node.name, _first_line(node), source)
-    return known
-
-
-def _files(folder: str) -> Iterator[tuple[str, Traversable]]:
-    """Yield (module, file) of every public file in the package's folders of that name."""
-    root = files("cotune")
-    parents = [(f"cotune.{entry.name}", entry) for entry in root.iterdir() if entry.is_dir()]
-    for parent, inside in sorted(parents, key=lambda pair: pair[0]):
-        below = inside / folder
-        if below.is_dir():
-            for file in below.iterdir():
-                if file.name.endswith(".py") and not file.name.startswith("_"):
-                    yield f"{parent}.{folder}.{file.name[:-3]}", file
-
-
-def _outside(point: EntryPoint) -> tuple[str, Entry]:
-    """Return the name and what is known of an algorithm of another package."""
-    found = find_spec(point.module)
-    if found is None or found.origin is None:
-        raise NotFound(f"the entry point {point.name} = {point.value} names a module that is not installed")
-    source = Path(found.origin).read_text(encoding="utf-8")
-    tree = python_text.parse(source, point.module)
-    made = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == point.attr]
-    if not made:
-        raise NotFound(f"the entry point {point.name} = {point.value} names no class of that module")
-    return point.name, Entry(point.module, point.attr, _first_line(made[0]), source)
-
-
-def _first_line(node: ast.ClassDef) -> str:
-    return (ast.get_docstring(node) or "").partition("\n")[0]
-
-
-def _listed(tree: ast.Module) -> set[str]:
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and any(
-            isinstance(target, ast.Name) and target.id == "__all__" for target in node.targets
-        ):
-            return set(ast.literal_eval(node.value))
-    return set()
-
-
-def _snake(name: str) -> str:
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()

@@ -2,17 +2,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
-import numpy as np
 import pytest
 
-from cotune.lab.bench.planning import bench_planning
 from cotune.predict import forecaster
 from cotune.predict.recipes import Recipes
-from cotune.recording import AccuracyRow, TimeRow, read, write
 from cotune.space import Configs
-from cotune.types import Cluster, Config, Evaluation, Job, Sample, axes_of
+from cotune.types import Cluster, Config, Evaluation, Sample, axes_of
 from predict.worlds import JOB, accuracy
 
 NORMED = replace(JOB, workers_matter=True)
@@ -73,16 +69,3 @@ def test_servers_that_do_not_wait_make_workers_matter() -> None:
     assert Recipes.among(JOB, stale).power == -1.0
     waiting = trained(by_power(-1.0), *LAYOUTS, servers=1, axes=axes_of({"asynchronous": False}))
     assert Recipes.among(JOB, waiting).power is None
-
-
-def test_plans_hold_where_many_workers_learn_worse(tmp_path: Path) -> None:
-    job = Job("normed", examples=20_000)
-    grid = [(workers, batch) for workers in (1, 2, 4, 8, 16) for batch in (16, 64, 256)]
-    times = [TimeRow(w, b, 20_000 / (w * b) * (0.004 + 0.0002 * b + 0.0008 * w)) for w, b in grid]
-    curves = [
-        AccuracyRow(w * b, float(e), accuracy(w * b, e) - 1.2 / b, workers=w) for w, b in grid for e in range(1, 41)
-    ]
-    write(tmp_path / "normed", job, times, curves)
-    assert read(tmp_path / "normed").job.workers_matter
-    rows = bench_planning([tmp_path / "normed"], ["joint"], processes=1).rows
-    assert np.mean([row.met for row in rows]) >= 0.8  # with doubts of luck that this world has not

@@ -4,27 +4,27 @@
     below^2 = (curve(e) - curve(e / exp(pace)))^2 + level^2 + noise^2 + later^2
     above^2 = (curve(e exp(pace)) - curve(e))^2   + level^2 + noise^2 + later^2
 
-Two runs of one recipe, and of two batches the more so, learn much the same at another pace: what is not known
-is how many epochs an accuracy takes, rather than how much accuracy an epoch gives.
+Two runs of one recipe, or of two batches, learn much the same at another pace: what is not known is how many epochs an
+accuracy takes, rather than how much accuracy an epoch gives.
 
-luck     two runs of one recipe reach a target some per cent of epochs apart (`luck.py`)
+luck     two runs of one recipe reach a target after epochs that differ by some per cent (`luck.py`)
 batch    grows with the doublings to the nearest measured batch, as on other jobs; and with those of the workers,
          where accuracy depends on them (`recipes.py`)
-         At a fixed learning rate no batch larger than all that were trained is quicker than a lucky run of these
-level    and a little of the range of accuracies for each doubling, as batches do not end alike
+         At a fixed learning rate no batch larger than all that were trained needs fewer epochs than a fast run of these
+level    and a little of the range of accuracies for each doubling, as batches end at different values
 noise    how far evaluations late in a curve are off their neighbours, of each batch for itself, and repeats late on
 later    grows with the doublings of epochs after the end of the measured curves, by LATER of the range of accuracies,
          and by at least range / k where the longest curve has k evaluations. The best so far never falls: two
          deviations below the median are at most what the curve is expected to rise after that end
 
-A run stops at the first evaluation that meets its target, so what counts is the best so
-far: of n evaluations on a plateau the best lies  noise x z(2^(-1/n))  above it. Where a
-recipe was measured, its own evaluations count, less what of them is luck: the best of several probes is also the
-luckiest, so what it shows beyond the law is shrunk to it. What one evaluation shows is told apart.
+A run stops at the first evaluation that meets its target, so what counts is the best so far: of n evaluations on a
+plateau the best lies  noise x z(2^(-1/n))  above it. Where a recipe was measured, its own evaluations count, less the
+part of them that is chance: the best of several probes is also the best by chance, so what it shows beyond the law is
+shrunk to it. Single evaluations have a forecast of their own.
 
-A training from scratch has luck of its own. A run that goes on from a probe has that probe's past instead
-(`with_past`): up to where its curve ends nothing is left to chance. Where training went on and no evaluation came any
-more, none is expected.
+A training from scratch varies like any run. A run that resumes from a probe has that probe's past instead
+(`with_past`): up to where its curve ends nothing is uncertain. Where training continued without evaluations, none is
+expected.
 """
 
 from __future__ import annotations

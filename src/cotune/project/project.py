@@ -12,13 +12,13 @@ the report and the exports use the same calls, so that one job has one forecast.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self, Unpack
 
+from cotune import registry
 from cotune.checkpoints import joined
 from cotune.display import Display, LoggedDisplay
 from cotune.errors import CotuneError, Infeasible, NotFound, UsageError
@@ -45,7 +45,6 @@ from cotune.store.location import RUNS
 from cotune.types import Cluster, Config, Forecast, Goal, Job, Plan, Sample, Value
 
 _IN_MEMORY = ":memory:"  # where the samples of a recording go that no store is named for
-_COUNTER = "cotune.modelling.model_counter"  # of a room that may not be installed
 
 
 class Project:
@@ -114,7 +113,7 @@ class Project:
         counted = self.store.counted_model(settings.job)
         if counted is None:
             try:
-                counted = importlib.import_module(_COUNTER).counted(settings.model, settings.inputs)
+                counted = registry.of_room("counted_model", "counting")(settings.model, settings.inputs)
             except (CotuneError, ModuleNotFoundError) as error:
                 self.display.note(
                     f"the model {settings.model} cannot be counted, so its memory must be measured: {error}"

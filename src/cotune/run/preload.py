@@ -16,7 +16,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from cotune.registry import offered
+from cotune.registry import is_there
 from cotune.run.local.messages import Group, Program
 
 _TORCH = ("torch", "torch.distributed", "torch.nn.parallel", "torch._dynamo", "torch.optim")
@@ -47,7 +47,7 @@ def _preload_own(program: Program) -> None:
     for node in ast.parse(Path(found.origin).read_bytes()).body:
         if isinstance(node, ast.ImportFrom) and node.module and _is_own(node.module):
             inside = (f"{node.module}.{alias.name}" for alias in node.names)
-            for name in (node.module, *filter(offered, inside)):
+            for name in (node.module, *filter(is_there, inside)):
                 importlib.import_module(name)
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import dataclass
-from types import ModuleType
+from importlib.metadata import entry_points
 from typing import Literal
 
 from cotune.types.config import Config
@@ -84,13 +83,14 @@ class Plan:
 
     def __repr__(self) -> str:
         """Return the decision table and the reason, as text."""
-        return str(_documents().plan_text(self))
+        return self._shown("plan_text")
 
     def _repr_html_(self) -> str:
         """Return the decision table and the reason, for a notebook."""
-        return str(_documents().plan_html(self))
+        return self._shown("plan_html")
 
-
-def _documents() -> ModuleType:
-    """Return what shows records: it stands above them, and is looked up when something is to be shown."""
-    return importlib.import_module("cotune.documents")
+    def _shown(self, form: str) -> str:
+        """Return the plan as what stands above records shows it; that is named by an entry point."""
+        for point in entry_points(group="cotune.shown", name=form):
+            return str(point.load()(self))
+        return f"{self.config}: {self.reason}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cotune.lab.predictors.eta import Eta
 from cotune.lab.predictors.pollux import Pollux
 from cotune.lab.predictors.ring import Ring
 from cotune.space import Configs
@@ -30,10 +29,6 @@ def _pollux_step(batch: int, workers: int) -> float:
     return float((compute**2 + network**2) ** 0.5)
 
 
-def _shared_step(batch: int, workers: int) -> float:
-    return (0.01 + 0.0005 * batch) * (1 + 0.4 * (workers - 1))
-
-
 def _accumulated_ring(accumulate: int) -> list[Sample]:
     return [
         Sample(
@@ -50,10 +45,9 @@ def _accumulated_ring(accumulate: int) -> list[Sample]:
     ("law", "step", "tolerance"),
     [
         (Ring(per_node=4), _ring_step, 0.002),
-        (Ring(cores="shared"), _shared_step, 0.002),
         (Pollux(per_node=4), _pollux_step, 0.02),
     ],
-    ids=["ring", "shared", "pollux"],
+    ids=["ring", "pollux"],
 )
 def test_a_law_recovers_itself_from_noiseless_samples(law: Ring, step: object, tolerance: float) -> None:
     truth = timed(step, UNSEEN)  # type: ignore[arg-type]
@@ -91,10 +85,3 @@ def test_unknown_examples_change_nothing() -> None:
         known = law.fit_seconds(JOB, samples).predict(configs)
         unknown = law.fit_seconds(Job("unknown"), samples).predict(configs)
         np.testing.assert_allclose(known, unknown, rtol=1e-6)
-
-
-def test_eta_is_the_batch_time_of_the_nearest_config() -> None:
-    measured = [Sample(Config.data_parallel(b, 1), epoch_seconds=EXAMPLES / b * t) for b, t in ((16, 0.1), (128, 0.5))]
-    configs = Configs.of([Config.data_parallel(20, 1), Config.data_parallel(100, 1)])
-    found = Eta().fit_seconds(JOB, measured).predict(configs)
-    np.testing.assert_allclose(found, [EXAMPLES / 20 * 0.1, EXAMPLES / 100 * 0.5])

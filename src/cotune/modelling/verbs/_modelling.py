@@ -18,6 +18,7 @@ from cotune.cli.output import progress
 from cotune.devices import Spec, known
 from cotune.errors import EngineError, NotFound, UsageError
 from cotune.identity import new_id, timestamp
+from cotune.modelling import habitat
 from cotune.modelling.counting import trace
 from cotune.modelling.counting.counts import Counts
 from cotune.modelling.counting.formulas import named_family
@@ -27,7 +28,6 @@ from cotune.modelling.counting.workload import Workload
 from cotune.modelling.layer_rows import read_layers
 from cotune.modelling.model_counter import fingerprint
 from cotune.modelling.prediction import Prediction, from_another, from_counts, from_steps, trained, with_input
-from cotune.modelling.predictors import habitat
 from cotune.modelling.roofline import split
 from cotune.modelling.similar_models import correction, distance
 from cotune.modelling.step_law import StepTime

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cotune.devices import table
-from cotune.modelling.predictors.habitat import MeasuredOperator, measured, memory_share, scaled, step_seconds
+from cotune.modelling.habitat import MeasuredOperator, measured, memory_share, scaled, step_seconds
 
 V100, T4 = table()["v100"], table()["t4"]
 
