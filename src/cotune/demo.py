@@ -160,7 +160,7 @@ def asked(planner: Planner, deadline: float, prefer: Prefer = "cheap") -> Planne
 
 
 def feasible(planner: Planner, deadline: float) -> Plan | None:
-    """Return the plan for a deadline, or None where nothing keeps it surely enough."""
+    """Return the plan for a deadline, or None where nothing meets it surely enough."""
     try:
         return asked(planner, deadline).plan()
     except cotune.Infeasible:

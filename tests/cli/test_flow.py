@@ -17,7 +17,6 @@ from typer.testing import CliRunner
 from cli.jobs import JOB, TRAINING, checkpointing, cotune, environment, script
 from cotune.cli.app import app, verbs
 from cotune.cli.doubts import doubt_target
-from cotune.cli.options import load_settings
 from cotune.cli.remedies import explained, goal_flags
 from cotune.errors import Infeasible
 from cotune.jobfile import settings as job_settings
@@ -153,21 +152,6 @@ def test_a_script_that_never_heard_of_cotune_is_read_by_a_pattern(tmp_path: Path
     ran = cotune(tmp_path, "run", "--json")
     assert ran.code == 0, ran.err
     assert ran.json["goal"]["target"] == 0.8
-
-
-def test_a_pattern_given_by_a_flag_is_remembered_beside_a_job_file_that_has_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / ".cotune").mkdir()
-    monkeypatch.chdir(tmp_path)
-    file = tmp_path / "cotune.yaml"
-    file.write_text("name: x\nrun: python train.py {batch_size}\n")
-    given = r"epoch (?P<epoch>\d+) accuracy (?P<accuracy>\S+)"
-    assert load_settings(None, {}).job.pattern is None
-    assert load_settings(None, {"pattern": given}).job.pattern == given
-    assert load_settings(file, {"deadline": "1h"}).job.pattern == given
-    file.write_text("name: x\nrun: python train.py {batch_size}\nlog: {tensorboard: runs}\n")
-    assert load_settings(None, {}).job.pattern is None, "a file that says how it is read has the last word"
 
 
 def test_the_goal_that_was_planned_for_is_the_one_that_is_run(tmp_path: Path) -> None:

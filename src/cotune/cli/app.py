@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import importlib
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,8 +16,7 @@ import typer
 from typer.core import TyperGroup
 
 from cotune import __version__
-from cotune.cli import help
-from cotune.cli.numbers import within_bounds
+from cotune.cli.help import ALL, on_one_screen
 from cotune.errors import suggestion
 
 ORDER = (  # what a newcomer does first; verbs that are not named here follow
@@ -27,7 +26,9 @@ ORDER = (  # what a newcomer does first; verbs that are not named here follow
     *("cancel", "rules", "token", "bench"),
 )
 
-_HELP = {"help_option_names": ["-h", "--help"]}
+_HELP = {"help_option_names": ["-h", "--help", ALL]}
+_MOST = 10**12  # of a number that can be reckoned with: what a database and a sum can hold
+_MOST_SEED = 2**63 - 1
 
 
 @cache
@@ -41,9 +42,6 @@ def verbs() -> dict[str, Path]:
 
 class Verbs(TyperGroup):
     """The group of all verbs, each imported when it is asked for."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, help.asking(ctx, args))
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002  # the parser's own signature
         return list(verbs())
@@ -72,9 +70,28 @@ def _command(name: str) -> Any:
     if isinstance(made, typer.Typer):
         holder.add_typer(made, name=name)
         group: Any = typer.main.get_command(holder)
-        return help.on_one_screen(within_bounds(group.commands[name]))
+        return _prepared(group.commands[name])
     holder.command(name=name)(made)
-    return help.on_one_screen(within_bounds(typer.main.get_command(holder)))
+    return _prepared(typer.main.get_command(holder))
+
+
+def _prepared(command: Any) -> Any:
+    """Return a command, or a group of them, with its help in groups and its numbers within bounds."""
+    for inner in getattr(command, "commands", {}).values():
+        _prepared(inner)
+    on_one_screen(command)
+    for option in command.params:
+        option.callback = partial(_checked, option.callback)
+    return command
+
+
+def _checked(before: Any, context: Any, option: Any, value: Any) -> Any:
+    """Refuse `nan`, `inf` and numbers beyond a million millions, whatever the option."""
+    most = _MOST_SEED if option.name == "seed" else _MOST
+    for one in value if isinstance(value, list | tuple) else (value,):
+        if isinstance(one, int | float) and not abs(one) <= most:
+            raise typer.BadParameter(f"{one} is not a number from {-most:,} to {most:,}", param=option)
+    return before(context, option, value) if before is not None else value
 
 
 def _purpose(file: Path) -> str:

@@ -97,7 +97,7 @@ class PredictorFlags:
 
 @dataclass(frozen=True, slots=True)
 class ReplayFlags:
-    """A recording to replay, and how much of it may be read: so many starts and device-seconds, or everything."""
+    """A recording to replay, and how much of it may be read: a number of starts and device-seconds, or everything."""
 
     recording: Annotated[Path | None, flag(REPLAY, "--recording", help="Replay this recording instead of running.")] = (
         None
@@ -118,7 +118,7 @@ class ReplayFlags:
 
 
 def records_as_flags(verb: Callable[..., None]) -> Callable[..., None]:
-    """Return a verb that takes the fields of its records as flags of their own, in the place of each record."""
+    """Return a verb that takes the fields of its records as separate flags, in the place of each record."""
     hints = get_type_hints(verb, include_extras=True)
     records: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
     parameters: list[Parameter] = []

@@ -1,24 +1,23 @@
-"""What `--help` prints: the common flags of a verb in groups and examples, on one screen; `--help-all` prints all.
+"""What `--help` prints: the common flags of a verb in groups, and examples, on one screen; `--help-all` prints all.
 
-A flag stands in its group; a rare one is shown where all flags fit on the screen, or all are asked for.
 Examples are the lines of a verb's docstring that begin with `cotune`.
 """
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import typer
 
 GOAL, SPACE, MEASURING, REPLAY, OUTPUT = "Goal", "Space", "Measuring", "Replay", "Output"
+ALL = "--help-all"
 SCREEN = 25  # lines
 _GROUPS = ("Arguments", GOAL, SPACE, MEASURING, "Options", REPLAY, OUTPUT)
 _RARE = " (rare)"
-_WIDEST_FLAG = 26  # letters before its text goes below it
-_ALL = "--help-all"
-_ASKED = "cotune.help_all"
+_FEW = 13  # flags that fit on a screen with their groups and examples
 
 
 def flag(group: str, *names: str, **settings: Any) -> Any:
@@ -36,88 +35,36 @@ def rare(group: str) -> str:
     return group + _RARE
 
 
-def asking(context: Any, words: Sequence[str]) -> list[str]:
-    """Return a command line with `--help` for `--help-all`, the difference noted in its context."""
-    own = words.index("--") if "--" in words else len(words)
-    context.meta[_ASKED] = _ALL in words[:own]
-    return ["--help" if word == _ALL and place < own else word for place, word in enumerate(words)]
+def on_one_screen(command: Any) -> None:
+    """Let a command's help show its flags in groups, and its examples below them."""
+    lines = [line.strip() for line in (command.help or "").splitlines()]
+    examples = [line for line in lines if line.startswith("cotune ")]
+    command.help = " ".join(line for line in lines if line not in examples).strip()
+    command.format_options = partial(_write_groups, command, examples)
 
 
-def on_one_screen(command: Any) -> Any:
-    """Return a command, or a group of them, whose help is written here."""
-    for inner in getattr(command, "commands", {}).values():
-        on_one_screen(inner)
-
-    def write(context: Any, formatter: Any) -> None:
-        formatter.write("\n".join(_help(command, context, formatter.width)) + "\n")
-
-    command.format_help = write
-    return command
-
-
-def _help(command: Any, context: Any, width: int) -> list[str]:
-    """Return the lines of a command's help: all flags where they fit or are asked for, else the common ones."""
-    everything = _lines(command, context, width, full=context.meta.get(_ASKED, False), rare_too=True)
-    if context.meta.get(_ASKED) or len(everything) <= SCREEN:
-        return everything
-    return _lines(command, context, width, full=False, rare_too=False)
-
-
-def _lines(command: Any, context: Any, width: int, *, full: bool, rare_too: bool) -> list[str]:
-    purpose, examples = _told(command.help or "")
-    usage = " ".join(["Usage:", context.command_path, *command.collect_usage_pieces(context)])
-    lines = [*textwrap.wrap(usage, width, subsequent_indent="  "), "", *textwrap.wrap(purpose, width), ""]
-    grouped = _grouped(command, context, full=full, rare_too=rare_too)
-    margin = min(_WIDEST_FLAG, max(len(flag) for rows in grouped.values() for flag, _ in rows)) + 4
-    for group, rows in grouped.items():
-        lines += [f"{group}:", *(line for row in rows for line in _row(*row, margin, width))]
-    return [*lines, "", "Examples:", *(f"  {line}" for line in examples)] if examples else lines
-
-
-def _grouped(command: Any, context: Any, *, full: bool, rare_too: bool) -> dict[str, list[tuple[str, str]]]:
-    """Return the rows of each group, and how to see those that are left out."""
+def _write_groups(command: Any, examples: Sequence[str], context: Any, formatter: Any) -> None:
+    own = sys.argv[: sys.argv.index("--")] if "--" in sys.argv else sys.argv
+    full, left_out = ALL in own, 0
     shown: dict[str, list[tuple[str, str]]] = {group: [] for group in _GROUPS}
-    left_out = 0
-    for parameter in command.get_params(context):
+    for parameter in command.params:
         record = parameter.get_help_record(context)
-        if record is None or parameter.name == "help":
+        if record is None:
             continue
-        group, is_rare = _group(parameter)
-        if is_rare and not rare_too:
+        panel = parameter.rich_help_panel or ("Arguments" if parameter.param_type_name == "argument" else "Options")
+        if panel.endswith(_RARE) and not full and len(command.params) > _FEW:
             left_out += 1
         else:
-            flag = record[0].replace(" range>", ">").replace("list[", "").replace("]>", ">")
-            shown.setdefault(group, []).append((flag, record[1] if full else parameter.help or ""))
-    if inner := getattr(command, "commands", {}):
-        shown["Commands"] = [(name, _told(one.help or "")[0]) for name, one in inner.items()]
-    elif left_out:
-        shown[OUTPUT].append((_ALL, f"Show {left_out} more flags, and all defaults."))
-    else:
-        shown[OUTPUT].append(("-h, --help", "Show this message and exit."))
-    return {group: rows for group, rows in shown.items() if rows}
-
-
-def _group(parameter: Any) -> tuple[str, bool]:
-    """Return where a parameter is shown, and whether few need it."""
-    panel = parameter.rich_help_panel
-    if panel is None:
-        return ("Arguments" if parameter.param_type_name == "argument" else "Options"), False
-    return panel.removesuffix(_RARE), panel.endswith(_RARE)
-
-
-def _told(docstring: str) -> tuple[str, list[str]]:
-    """Return what a docstring says, and its examples."""
-    lines = [line.strip() for line in docstring.splitlines()]
-    examples = [line for line in lines if line.startswith("cotune ")]
-    return " ".join(line for line in lines if line not in examples).strip(), examples
-
-
-def _row(flag: str, text: str, margin: int, width: int) -> Iterator[str]:
-    """Yield the lines of one flag."""
-    lines = textwrap.wrap(text, width - margin, break_on_hyphens=False) or [""]
-    if len(flag) + 4 > margin:
-        yield f"  {flag}"
-        yield from (" " * margin + line for line in lines)
-        return
-    yield f"  {flag}".ljust(margin) + lines[0]
-    yield from (" " * margin + line for line in lines[1:])
+            names = record[0].replace(" range>", ">").replace("list[", "").replace("]>", ">")
+            shown[panel.removesuffix(_RARE)].append((names, record[1] if full else parameter.help or ""))
+    more = f" ({ALL}: {left_out} more flags)" if left_out else ""
+    shown[OUTPUT].append(("-h, --help", f"Show this message and exit{more}."))
+    shown["Commands"] = [(name, one.help or "") for name, one in getattr(command, "commands", {}).items()]
+    formatter.write_paragraph()
+    for group, rows in shown.items():
+        if rows:
+            formatter.write(f"{group}:\n")
+            with formatter.indentation():
+                formatter.write_dl(rows)
+    if examples:
+        formatter.write("\nExamples:\n" + "".join(f"  {line}\n" for line in examples))

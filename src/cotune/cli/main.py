@@ -20,7 +20,7 @@ _REFUSALS = (  # of the system, which a user can do something about
     *(errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.EPERM),
     *(errno.EROFS, errno.ENOSPC),
 )
-_INTERRUPTED = "interrupted; what was measured is kept"
+_INTERRUPTED = "interrupted; what was measured is stored"
 
 
 def main() -> None:
@@ -47,7 +47,7 @@ def main() -> None:
         if leaving.code == Interrupted.exit_code:
             _document(Interrupted(_INTERRUPTED))
         _exit(leaving.code)
-    except Exception as error:  # a bug: told on stdout as well, then as any other
+    except Exception as error:  # a bug: reported on stdout as well, then raised
         _document(error)
         raise
 

@@ -38,7 +38,7 @@ Command = Annotated[
 File = Annotated[Path | None, rare_flag(OUTPUT, "--file", "-f", help="The job file (cotune.yaml).")]
 StoreUrl = Annotated[
     str | None,
-    rare_flag(OUTPUT, "--store", help="Where samples are kept: a file or database URL.", envvar="COTUNE_STORE"),
+    rare_flag(OUTPUT, "--store", help="Where samples are stored: a file or database URL.", envvar="COTUNE_STORE"),
 ]
 Name = Annotated[str | None, rare_flag(MEASURING, "--name", help="The job's name.")]
 Examples = Annotated[int | None, rare_flag(MEASURING, "--examples", help="Examples in one epoch.", min=1)]
@@ -63,7 +63,9 @@ Pattern = Annotated[
         help="What the script prints, as a regular expression with (?P<epoch>) and (?P<accuracy>).",
     ),
 ]
-Epochs = Annotated[int | None, flag(GOAL, "--epochs", help="Train so many epochs, or until the target is met.", min=1)]
+Epochs = Annotated[
+    int | None, flag(GOAL, "--epochs", help="Train this many epochs, or until the target is met.", min=1)
+]
 Timeout = Annotated[
     str | None, rare_flag(MEASURING, "--timeout", help="Most seconds for one start, or without a report.")
 ]
@@ -79,59 +81,29 @@ Seed = Annotated[int, rare_flag(OUTPUT, "--seed", help="Seed of everything rando
 def load_settings(file: Path | None, overrides: Mapping[str, Any]) -> Settings:
     """Return the job file's settings with the flags laid over them.
 
-    Where there is no job file, what a command and its flags say of the job is remembered
-    for this folder, so that the next verb need not be told again; where there is one, the
-    pattern by which its output is read.
+    Where there is no job file, a command and its flags are remembered for this folder, so that the next verb need not
+    repeat them.
     """
     match overrides.get("run"):
         case [str(word)] if word.endswith((".yaml", ".yml")):
             raise UsageError(f"{word} is no command to train with; a job file is named by --file {word}")
     found = file or job_settings.find(Path.cwd())
     if found is not None:
-        return _read_as_before(found, overrides)
-    here = Path.cwd()
-    remembered = _recall(here)
-    told = {key: value for key, value in overrides.items() if value is not None}
-    if "run" in told and told["run"] != remembered.get("run"):
-        remembered = {}
-    settings = job_settings.load(None, remembered | told)
-    if "run" in told:
-        _remember(here, {key: value for key, value in (remembered | told).items() if key in REMEMBERED})
+        return job_settings.load(found, overrides)
+    given = {key: value for key, value in overrides.items() if value is not None}
+    folder = hashlib.sha256(str(Path.cwd()).encode()).hexdigest()[:16]
+    memory = work_folder(Path.cwd()) / "remembered" / f"{folder}.yaml"
+    before = parse_yaml(str(memory), memory.read_text(encoding="utf-8")) if memory.is_file() else {}
+    known = given if "run" in given and given["run"] != before.get("run") else before | given
+    settings = job_settings.load(None, known)
+    if "run" in given and redact.command(tuple(given["run"])) == tuple(given["run"]):  # a secret is never written down
+        kept = {key: value for key, value in known.items() if key in REMEMBERED}
+        try:
+            private.make_folder(memory.parent)
+            private.write(memory, yaml.safe_dump(kept))
+        except OSError as error:
+            note(f"these flags are not remembered for the next verb: {error}")
     return settings
-
-
-def _read_as_before(file: Path, overrides: Mapping[str, Any]) -> Settings:
-    """Return a job file's settings; a pattern that was given for it by a flag holds until the file has its own."""
-    settings, pattern = job_settings.load(file, overrides), overrides.get("pattern")
-    if pattern is not None:
-        _remember(file.resolve(), {"pattern": pattern})
-    if settings.job.pattern is not None or settings.job.log is not None:
-        return settings
-    remembered = _recall(file.resolve())
-    return job_settings.load(file, {**overrides, **remembered}) if remembered else settings
-
-
-def _memory(of: Path) -> Path:
-    """Return where flags are remembered that belong to a job file, or to a folder without one."""
-    name = hashlib.sha256(str(of).encode()).hexdigest()[:16]
-    return work_folder(Path.cwd()) / "remembered" / f"{name}.yaml"
-
-
-def _recall(of: Path) -> dict[str, Any]:
-    memory = _memory(of)
-    return parse_yaml(str(memory), memory.read_text(encoding="utf-8")) if memory.is_file() else {}
-
-
-def _remember(of: Path, told: Mapping[str, Any]) -> None:
-    command = tuple(told.get("run", ()))
-    if redact.command(command) != command:
-        return  # a secret on the command line is never written down
-    memory = _memory(of)
-    try:
-        private.make_folder(memory.parent)
-        private.write(memory, yaml.safe_dump(dict(told)))
-    except OSError as error:
-        note(f"these flags are not remembered for the next verb: {error}")
 
 
 def whole_numbers(text: str | None, axis: str) -> tuple[int, ...]:

@@ -153,7 +153,7 @@ def say(text: str = "") -> None:
 
 
 def end_with(error: CotuneError | None, *, told: bool) -> None:
-    """End a verb by an error, if there is one: by its exit code alone where a document has told it."""
+    """End a verb by an error, if there is one: by its exit code alone where a document has shown it."""
     if error is not None:
         raise typer.Exit(error.exit_code) if told else error
 
@@ -200,7 +200,7 @@ def writing(path: Path) -> Iterator[None]:
 
 @contextmanager
 def waiting(what: str) -> Iterator[None]:
-    """Show on a terminal what a user waits for, where nothing can be told of how far it is."""
+    """Show on a terminal what a user waits for, where its progress is unknown."""
     if not sys.stderr.isatty():
         yield
         return

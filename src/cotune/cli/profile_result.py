@@ -30,7 +30,7 @@ def show_profile(project: Project, outcome: ProfileOutcome, *, json: bool) -> No
 
 
 def _asked(project: Project, samples: Sequence[Sample]) -> str:
-    """Return the flags of the plan to ask for: of the goal, and of a target that was told and left open."""
+    """Return the flags of the plan to ask for: of the goal, and of a target that was left open."""
     job, goal = project.settings.job, project.settings.goal
     left_open = goal.target is None and goal.epochs is None and any(sample.curve for sample in samples)
     return (f" --target {open_target(job)}" if left_open else "") + goal_flags(job, goal)
@@ -50,7 +50,7 @@ def sum_up(tried: Sequence[Sample], new: Sequence[Sample], everything: Sequence[
     elif limits.seconds < least_seconds(tried):
         say(f"measured nothing: even a start takes {duration(least_seconds(tried))}, more than the budget")
     else:
-        say(f"measured nothing, as no probe would tell enough for its cost; {len(usable)} samples are usable")
+        say(f"measured nothing, as no probe would be worth its cost; {len(usable)} samples are usable")
     if skipped := len({sample.config for sample in tried if sample.failed} - {sample.config for sample in usable}):
         say(f"{counted(skipped, 'config')} failed before, not tried again; --retry-failed tries them")
 

@@ -14,8 +14,8 @@ import yaml
 
 from cotune.init.script import Script, read
 from cotune.jobfile import metric_names
-from cotune.jobfile.command import epochs_are_steps, line, set_by_framework, unfilled
-from cotune.jobfile.finder import SuggestedPattern, held_out_names, suggested
+from cotune.jobfile.command import line, set_by_framework, unfilled
+from cotune.jobfile.finder import SuggestedPattern, suggested
 from cotune.types import Job
 
 _BATCHES = (16, 32, 64, 128, 256)
@@ -219,8 +219,6 @@ def _printed(script: Script) -> SuggestedPattern | None:
         return None
     unit = "step" if _steps(script) is not None else "epoch"
     found = suggested(script.prints, "accuracy", bare=unit, named=False)
-    if found is not None and epochs_are_steps((script.flags.get("epochs", ""), "{epochs}")):
-        found = found.in_epochs
     return found if found is not None and f"?P<{unit}>" in found.pattern else None
 
 
@@ -228,13 +226,9 @@ def _remarks(
     command: Sequence[str], folder: Path, script: Script, words: Sequence[str], printed: SuggestedPattern | None
 ) -> list[str]:
     """Return what was read of the script, what is left to fill in, and what prevents a start."""
-    found = [f"{setting} {fact.value:g} ({fact.where})" for setting, fact in script.numbers.items()]
-    remarks = [f"read of {script.name}: {', '.join(found)}"] if found else []
+    remarks = []
     if printed is not None:
         remarks.append(f"it prints lines such as {printed.line!r}, of which the pattern reads {printed.metric}")
-        names = held_out_names(printed.line)
-        if len(names) > 1:
-            remarks.append(f"it prints {' and '.join(names)} of held-out data: name another in pattern and target")
     if any("{lr}" in word for word in words) and not {"lr", "batch_size"} <= script.numbers.keys():
         remarks.append(
             "the command asks for {lr}: fill in the line lr, with the global batch that the rate is known at"

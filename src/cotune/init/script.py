@@ -20,7 +20,7 @@ from typing import Generic, Literal, NamedTuple, TypeVar
 
 from cotune.init.printing import called, printed_lines
 from cotune.jobfile import metric_names
-from cotune.jobfile.scripts import forwards_words, imported_files, python_script
+from cotune.jobfile.scripts import imported_files, python_script
 from cotune.safety import python_text, yaml_text
 from cotune.types import Framework
 
@@ -116,7 +116,7 @@ def read(command: Sequence[str], folder: Path) -> Script | None:
     return Script(
         path.name,
         stated | defaults | _in_files(command, folder) | _in_command(command),
-        flags if forwards_words(command, folder) else {},
+        flags,
         framework,
         _rule(nodes, path.name, framework),
         next((f"{path.name}:{node.lineno}" for node in nodes if _scales(node)), None),  # type: ignore[attr-defined]

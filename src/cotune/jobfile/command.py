@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 import shlex
 from collections.abc import Collection, Sequence
@@ -17,7 +16,6 @@ _NUMBERS = (  # that every start has
     *("batch_size", "global_batch", "micro_batch", "workers", "servers", "accumulate", "dp"),
     *("epochs", "steps", "tokens", "seed", "lr"),
 )
-_STEPS = re.compile(r"iter|step|update", re.IGNORECASE)
 _PLAIN = re.compile(r"[\w{}=./:,@%+-]+")
 _LAUNCH_MODULES = ("torch.distributed.run", "torch.distributed.launch")
 REPORT = "report"
@@ -133,12 +131,6 @@ def without_launcher(command: Sequence[str]) -> tuple[str, ...]:
         elif option not in _LAUNCHER_FLAGS and "=" not in option and rest:
             rest.pop(0)
     return (*start, *(rest or ["train.py"]))
-
-
-def epochs_are_steps(command: Sequence[str]) -> bool:
-    """Return whether what the command is given by {epochs} is called steps or iterations: `--iterations {epochs}`."""
-    words = [part for word in command for part in word.split("=", 1)]
-    return any(after == "{epochs}" and _STEPS.search(flag) for flag, after in itertools.pairwise(words))
 
 
 def line(command: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from cotune.jobfile import metric_names
 from cotune.worker.report import as_word
@@ -50,11 +50,6 @@ class SuggestedPattern:
     value: float
     progress: float
 
-    @property
-    def in_epochs(self) -> SuggestedPattern:
-        """Return the pattern for a job whose steps are its epochs: `--iterations {epochs}`."""
-        return replace(self, pattern=self.pattern.replace("(?P<step>", "(?P<epoch>"))
-
 
 @dataclass(frozen=True, slots=True)
 class _Labelled:
@@ -90,11 +85,6 @@ def suggested(lines: Iterable[str], metric: str, *, bare: str = "epoch", named: 
     found = _candidates(every, (metric,) if named else (metric, *(name for name in _USUAL if name != metric)), bare)
     best = min(found, key=lambda one: one[0], default=None)
     return best[1] if best is not None and not (named and best[0] == _ONLY) else None
-
-
-def held_out_names(line: str) -> list[str]:
-    """Return the names of the values of held-out data on a line that counts, as they stand there."""
-    return [one.name for one in _labelled(line, None) if one.held_out and metric_names.better(one.name)]
 
 
 def _candidates(lines: Sequence[str], metrics: Sequence[str], bare: str) -> Iterator[tuple[int, SuggestedPattern]]:

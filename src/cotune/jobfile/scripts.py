@@ -2,7 +2,7 @@
 
     python train.py --config c.yaml     train.py, the modules beside it that it imports, c.yaml
     python -m package.train             package/train.py, or package/train/__main__.py
-    ./train.sh 64                       the shell script, and what it calls: `python train.py "$@"`, `source setup.sh`
+    ./train.sh 64                       the shell script itself
 
     scripts.json    {"train.py": "9f86d081..."}    in the run folder of a start, by the path in the job's folder
 
@@ -16,7 +16,6 @@ import ast
 import contextlib
 import hashlib
 import json
-import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -26,43 +25,19 @@ from cotune.safety import private, python_text
 from cotune.types import Job
 
 _FILE = "scripts.json"
+_ENDINGS = (".py", ".sh", ".yaml", ".yml")
 _MOST_BYTES = 1_000_000  # of a script or a file of settings
 _MOST_FILES = 20  # that scripts call or import
-_SHELL = re.compile(r"#!\s*\S*(?:/env\s+)?(?:ba|da|z|k)?sh\b|#!.*\benv\s+(?:ba|da|z|k)?sh\b")
-_COMMENT = re.compile(r"(?:^|(?<=\s))#.*$", re.MULTILINE)
-_NAMED = re.compile(r"[\w.\-/]*[\w\-]\.(?:py|sh)(?![\w.])")
-_MODULE = re.compile(r"\s-m\s+([A-Za-z_][\w.]*)")
-_FOLDER = re.compile(r"(?:^|[;&|(\s])cd\s+[\"']?([\w.\-/]+)")
-_VARIABLE_FOLDER = re.compile(r"\$\{?\w+\}?[\"']?/")  # `$HERE/`: which one is not known, and often the script's own
-_ALL_WORDS = re.compile(r"\$(?:@|\*|\{@|\{\*)")
 
 
 def python_script(command: Sequence[str], folder: Path) -> Path | None:
-    """Return the Python file that a command runs, by its path, as a module or by a shell script, if it can be read."""
+    """Return the Python file that a command runs, by its path, or as a module, if it can be read."""
     for word, after in pairwise((*command, "")):
         names = _module_files(after) if word == "-m" else [word] if word.endswith(".py") else []
         found = next((path for name in names if _is_readable(path := folder / name)), None)
         if found is not None:
             return found
-    return next((path for path in called_scripts(command, folder) if path.suffix == ".py"), None)
-
-
-def called_scripts(command: Sequence[str], folder: Path) -> list[Path]:
-    """Return the Python and shell scripts that a command's shell scripts call, and those that these do."""
-    found: dict[Path, None] = {}
-    waiting = _shell_scripts(command, folder)
-    while waiting and len(found) < _MOST_FILES:
-        shell = waiting.pop(0)
-        for path in _called(shell, folder):
-            if path not in found and path != shell:
-                found[path] = None
-                waiting += [path] if _is_shell(path) else []
-    return list(found)
-
-
-def forwards_words(command: Sequence[str], folder: Path) -> bool:
-    """Return whether a command's shell scripts pass their arguments on to what they call."""
-    return all(_ALL_WORDS.search(_text(path)) for path in _shell_scripts(command, folder))
+    return None
 
 
 def imported_files(script: Path) -> list[Path]:
@@ -85,14 +60,13 @@ def imported_files(script: Path) -> list[Path]:
 def digests(job: Job) -> dict[str, str]:
     """Return the digest of each file that says how the job trains, as far as these can be read."""
     folder = Path(job.folder)
+    named = [folder / word.rpartition("=")[2] for word in job.command]
+    scripts = [path for path in named if path.suffix in _ENDINGS and _is_readable(path)]
     own = python_script(job.command, folder)
-    named = [folder / word for word in job.command if word.endswith((".py", ".sh"))]
-    named += [own] if own else []
-    scripts = [*named, *_shell_scripts(job.command, folder), *called_scripts(job.command, folder)]
-    scripts = [path for path in dict.fromkeys(scripts) if _is_readable(path)]
+    scripts += [own] if own else []
     imported = [file for script in scripts if script.suffix == ".py" for file in imported_files(script)]
     found = {}
-    for path in dict.fromkeys([*scripts, *imported, *_settings_files(job, folder)]):
+    for path in dict.fromkeys([*scripts, *imported]):
         with contextlib.suppress(OSError):
             name = path.relative_to(folder) if path.is_relative_to(folder) else path
             found[str(name)] = hashlib.sha256(path.read_bytes()).hexdigest()
@@ -117,48 +91,8 @@ def changed_since(now: Mapping[str, str], folder: Path) -> list[str]:
     return [name for name, digest in now.items() if known.get(name, digest) != digest]
 
 
-def _settings_files(job: Job, folder: Path) -> Iterator[Path]:
-    """Yield the YAML files that the command names: `--config train.yaml`, `--config=train.yaml`."""
-    for word in job.command:
-        path = folder / word.rpartition("=")[2]
-        if path.suffix in (".yaml", ".yml") and _is_readable(path):
-            yield path
-
-
-def _shell_scripts(command: Sequence[str], folder: Path) -> list[Path]:
-    """Return the shell scripts that a command names: by their ending, or by their first line."""
-    return [path for word in command if _is_shell(path := folder / word)]
-
-
 def _is_readable(path: Path) -> bool:
     return path.is_file() and path.stat().st_size <= _MOST_BYTES
-
-
-def _is_shell(path: Path) -> bool:
-    if not _is_readable(path):
-        return False
-    if path.suffix:
-        return path.suffix == ".sh"
-    with path.open("rb") as file:
-        return _SHELL.match(file.readline(100).decode(errors="replace")) is not None
-
-
-def _text(path: Path) -> str:
-    return _COMMENT.sub("", path.read_text(errors="replace"))
-
-
-def _called(shell: Path, folder: Path) -> Iterator[Path]:
-    """Yield the scripts that a shell script names and that are there: from its folder, the job's, or one it goes to."""
-    text = _VARIABLE_FOLDER.sub("", _text(shell))
-    beside = dict.fromkeys((folder, shell.parent))
-    places = [*beside, *(base / went for base in beside for went in _FOLDER.findall(text))]
-    named = [(found.start(), [found[0], found[0].lstrip("/")]) for found in _NAMED.finditer(text)]
-    named += [(found.start(), _module_files(found[1])) for found in _MODULE.finditer(text)]
-    for _, names in sorted(named):
-        paths = (place / name for name in names for place in places)
-        first = next((path for path in paths if _is_readable(path)), None)
-        if first is not None:
-            yield first
 
 
 def _module_files(module: str) -> list[str]:

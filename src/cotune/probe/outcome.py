@@ -8,7 +8,6 @@ from itertools import islice
 from pathlib import Path
 
 from cotune.errors import CotuneError, EngineError, OverBudget
-from cotune.jobfile.command import epochs_are_steps
 from cotune.jobfile.finder import suggested
 from cotune.jobfile.metric_names import better
 from cotune.predict.samples import timed
@@ -95,7 +94,6 @@ def readable(job: Job, sample: Sample) -> str:
     if match is None:
         shown = [line[:_MOST_SHOWN] for line in last_lines(Path(sample.folder), 0, _LAST)]
         return f"; its last lines were {', '.join(map(repr, shown))}" if shown and sample.unheard else ""
-    match = match.in_epochs if epochs_are_steps(job.command) else match
     if as_word(job.metric) == match.metric:
         return (
             f"; it printed {match.line!r}, which the pattern '{match.pattern}' would read as {match.metric} "

@@ -42,7 +42,7 @@ def backup(
 
 @contextmanager
 def _new(url: URL) -> Iterator[Store]:
-    """Yield an empty store that gets its name once it is whole: a file is written beside, and left behind by nobody."""
+    """Yield an empty store that gets its name once it is whole: a file is written beside, and removed on failure."""
     if url.get_backend_name() != "sqlite" or not url.database or url.database == ":memory:":
         with Store(url) as target:
             yield target

@@ -78,9 +78,7 @@ def _gpus() -> list[Check]:
         return [Check("gpus", None, "none: workers are CPU processes")]
     described = "; ".join(described_gpus()) or "nvidia-smi does not answer"
     control = shutil.which("nvidia-cuda-mps-control")
-    sharing = (
-        "gpu_slices can cut a GPU" if control else "without it each worker needs a GPU of its own; it comes with CUDA"
-    )
+    sharing = "gpu_slices can cut a GPU" if control else "without it each worker needs a whole GPU; it comes with CUDA"
     return [
         Check("gpus", True, f"{len(visible)} visible: {described}"),
         Check("mps", True if control else None, sharing),

@@ -44,7 +44,7 @@ def export(
     image: Annotated[str | None, rare_flag("Options", "--image", help="The container image (kubeflow).")] = None,
     queue: Annotated[str | None, rare_flag("Options", "--queue", help="Kueue's local queue (kubeflow).")] = None,
     volume: Annotated[
-        str | None, rare_flag("Options", "--volume", help="The claim that keeps checkpoints (kubeflow).")
+        str | None, rare_flag("Options", "--volume", help="The claim that holds checkpoints (kubeflow).")
     ] = None,
     spot: Annotated[bool, rare_flag("Options", "--spot", help="On spot machines, recovered (skypilot).")] = False,
     force: Annotated[bool, flag(OUTPUT, "--force", help="Write over an existing file.")] = False,

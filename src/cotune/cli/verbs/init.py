@@ -24,7 +24,7 @@ def init(
     force: Annotated[bool, flag(OUTPUT, "--force", help="Write over an existing cotune.yaml.")] = False,
     json: Json = False,
 ) -> None:
-    """Write a cotune.yaml to start from. A .cotune folder beside it keeps the samples.
+    """Write a cotune.yaml to start from. A .cotune folder beside it holds the samples.
 
     cotune init -- python train.py --batch-size {batch_size} --epochs {epochs}
     cotune init --examples 60000 -- torchrun train.py

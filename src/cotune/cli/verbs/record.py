@@ -46,7 +46,7 @@ def record(
     # Only here: in the job file they would make another job of it, of which nothing was measured.
     recorded = replace(recorded, examples=examples or recorded.examples)
     if recorded.examples is None:
-        raise NotFound(f"a recording tells the examples in an epoch of {recorded.name}: give them by --examples")
+        raise NotFound(f"a recording names the examples in an epoch of {recorded.name}: give them by --examples")
     times, accuracy = recorded_tables(recorded, trusted(joined(samples)))
     if not times:
         raise NotFound(f"no samples of job {recorded.name!r} to record; measure it first: cotune profile")

@@ -123,4 +123,4 @@ def _show(found: Findings, *, plots: bool) -> None:
         for sketch in (sketches.cost_against_time(found), sketches.curves(found, coloured=coloured())):
             if sketch:
                 say()
-                show(sketch)  # it has colours of its own, which take no room
+                show(sketch)  # it has its colours, which take no room

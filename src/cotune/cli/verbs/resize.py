@@ -1,4 +1,4 @@
-"""`cotune resize`: give a run that is under way another number of workers."""
+"""`cotune resize`: change the number of workers of a running job."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def resize(
     store: StoreUrl = None,
     json: Json = False,
 ) -> None:
-    """Let the run under way go on with more or fewer workers. From its next epoch; its global batch stays."""
+    """Resume the present run with more or fewer workers. From its next epoch; its global batch stays."""
     settings = load_settings(file, {"name": name})
     with open_store(store, reading=True) as opened:
         settings = as_measured(settings, opened)
         running = [sample for sample in opened.samples(settings.job, "run") if not sample.ended]
     if not running:
-        raise NotFound(f"no run of {settings.job.name} is under way")
+        raise NotFound(f"no run of {settings.job.name} is running")
     last = running[-1]
     if not is_own(last.folder, runs_folder()):
         where = f"{last.folder}, which is none of this project's run folders ({runs_folder()})"
@@ -48,4 +48,4 @@ def resize(
     if json:
         emit_json("resize", {"run": last.id, "workers": workers, "batch_size": config.batch_size})
         return
-    say(f"run {last.id} goes on with {config} after its present epoch")
+    say(f"run {last.id} resumes with {config} after its present epoch")

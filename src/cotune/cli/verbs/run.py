@@ -50,7 +50,7 @@ def run(
     engine: options.Engine = None,
     seed: Annotated[
         int | None,
-        rare_flag(OUTPUT, "--seed", help="Seed of everything random (default: that of what it goes on from)."),
+        rare_flag(OUTPUT, "--seed", help="Seed of everything random (default: that of what it resumes)."),
     ] = None,
     json: options.Json = False,
 ) -> None:
