@@ -31,7 +31,7 @@ def run(batch: int, pace: float = 1.0, epochs: int = 12, noise: float = 0.0, see
 
 
 def test_one_run_needs_the_margins_that_repeats_of_plain_scripts_showed() -> None:
-    found = luck([])  # by the prior that `choose_constants` chose
+    found = luck([])
     margins = [np.expm1(found.scatter.quantile(share, 1)) for share in (0.8, 0.9, 0.95)]
     np.testing.assert_allclose(margins, (0.08, 0.16, 0.27), atol=0.01)
 

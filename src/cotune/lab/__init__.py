@@ -3,5 +3,4 @@
 strategies/, searches/   the rivals, those of one idea in one file
 bench/                   goals, predictions and layouts whose answer is recorded, and how far each method is off
 importers/               readers of published measurements, one file each
-choose_constants         the constants of prediction, leaving out one source at a time
 """

@@ -1,8 +1,7 @@
 """The constants of probing and prediction that data chose, with what they were chosen on.
 
-Written by `python -m cotune.lab.choose_constants RECORDINGS --write`: every constant is the best over the sources named
-beside it, each source weighing the same; the scores are those of a source when it had no part in the choice, and when
-it had (lower is better).
+Every constant is the best over the sources named beside it, each source weighing the same; the scores are those of a
+source when it had no part in the choice, and when it had (lower is better).
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Constants:
-    """What `cotune.lab.choose_constants` chose."""
+    """What the sources chose."""
 
     # luck_median: zeus, own; left out 0.727, in sample 0.612
     luck_median: float = 0.08  # of sigma between runs, in ln epochs
