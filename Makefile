@@ -14,7 +14,7 @@ $(VENV)/.installed: requirements.lock pyproject.toml
 	touch $@
 
 demo: $(VENV)/.installed
-	$(BIN)/python -m cotune.demo
+	$(BIN)/python examples/demo.py
 
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
@@ -65,7 +65,7 @@ wheel: $(VENV)/.installed dist
 	$(PYTHON) -m venv $(VENV)-wheel
 	$(VENV)-wheel/bin/pip install --quiet --disable-pip-version-check dist/*.whl
 	$(BIN)/python -c "import site; print(site.getsitepackages()[0])" > "$$(echo $(VENV)-wheel/lib/python*/site-packages)/ours.pth"
-	cd dist && ../$(VENV)-wheel/bin/python -m cotune.demo
+	cd dist && ../$(VENV)-wheel/bin/python ../examples/demo.py
 
 clean:
 	rm -rf $(VENV) $(VENV)-tools $(VENV)-wheel .cotune build dist

@@ -30,7 +30,7 @@ LAYERS = (  # a part of the core may import those of the lines before its own
     ("run",),
     ("probe",),
     ("project",),
-    ("interop", "reports", "testing", "demo"),
+    ("interop", "reports", "testing"),
     ("dashboard",),
     ("cli",),
 )

@@ -1,6 +1,6 @@
 """The whole flow on one real job: LeNet-5 on handwritten digits, on a cluster of eight small nodes.
 
-    python -m cotune.demo
+    python examples/demo.py
 
 The nodes are emulated on this machine: each has a twentieth of a core and a link of 1 Gbit/s,
 so more workers compute less and talk more, as on a real cluster. The demo measures 1 to 8 workers,
