@@ -70,10 +70,10 @@ def dashboard(browser: Any, address: str, results: dict[str, str]) -> None:
     page.wait_for_selector("#answer .choice")
     page.locator(".if").evaluate("one => scrollTo(0, one.offsetTop - 60)")
     shot(page, "dashboard-what-if", 980)
-    for kind, name in (("simulate", "simulations"), ("place", "placements")):
-        page.goto(f"{address}#/{name}/{results[kind]}")
-        page.wait_for_selector(f"main[data-shown='{name}/{results[kind]}']")
-        shot(page, f"dashboard-{name}", 1240 if kind == "simulate" else 860)
+    view = f"placements/{results['place']}"
+    page.goto(f"{address}#/{view}")
+    page.wait_for_selector(f"main[data-shown='{view}']")
+    shot(page, "dashboard-placements", 860)
     page.close()
     dark = browser.new_page(viewport={"width": 400, "height": 860}, color_scheme="dark")
     dark.goto(address)

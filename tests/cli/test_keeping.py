@@ -1,4 +1,4 @@
-"""`simulate --keep` and `place --keep`, and a report of what the store holds."""
+"""`place --keep`, and a report of what the store holds."""
 
 from __future__ import annotations
 
@@ -18,26 +18,6 @@ from cotune.store import open_store
 from cotune.store.views import result_list
 from cotune.types import Config, Evaluation, Sample, Terms
 from lab.worlds import accuracy_at, step_seconds
-
-TRACE = "job_id,submit_s,gpus,duration_s\nlong,0,4,100\nwide,1,8,10\n"
-
-
-def test_a_simulation_is_kept_when_asked_and_only_then(tmp_path: Path) -> None:
-    (tmp_path / ".cotune").mkdir()
-    (tmp_path / "trace.csv").write_text(TRACE)
-    words = ("simulate", "trace.csv", "--cluster", "8", "--policy", "fifo,srtf", "--json")
-    assert cotune(tmp_path, *words).code == 0
-    assert not (tmp_path / ".cotune" / "store.db").exists()
-    kept = cotune(tmp_path, *words, "--keep")
-    assert kept.code == 0, kept.err
-    with open_store(start=tmp_path) as store:
-        (found,) = result_list(store)
-        document = store.result(found.id).document
-    assert (found.kind, found.name) == ("simulate", "trace.csv")
-    assert list(document["policies"]) == ["fifo", "srtf"]
-    assert document["policies"]["fifo"]["metrics"]["jct_mean"] == kept.json["results"]["fifo"]["jct_mean"]
-    waiting = {job["name"]: job["reason"] for job in document["policies"]["fifo"]["jobs"]}
-    assert "it needs 8 GPUs and 4 are free" in waiting["wide"]
 
 
 def test_a_placement_is_kept_with_its_layers(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ import pytest
 
 from browsers import chromium
 from cotune.store import open_store
-from dashboard.stocked import placed, simulated, stock
+from dashboard.stocked import placed, stock
 
 pytest.importorskip("fastapi", reason="needs cotune[dashboard] (pip install fastapi uvicorn)")
 pytest.importorskip("uvicorn", reason="needs cotune[dashboard] (pip install fastapi uvicorn)")
@@ -31,7 +31,7 @@ class Served:
     address: str
     store: Path
     plan: Any = None
-    ids: tuple[str, ...] = ()
+    placement: str = ""
 
     @property
     def base(self) -> str:
@@ -82,8 +82,8 @@ def served(tmp_path_factory: pytest.TempPathFactory, serve: Callable[..., str]) 
     path = tmp_path_factory.mktemp("served") / "store.db"
     with open_store(str(path)) as store:
         plan = stock(store)
-        ids = (simulated(store), placed(store))
-    return Served(serve(path), path, plan, ids)
+        placement = placed(store)
+    return Served(serve(path), path, plan, placement)
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Stores with something to look at: real forecasts, plans, schedules and placements of a made-up world."""
+"""Stores with something to look at: real forecasts, plans and placements of a made-up world."""
 
 from __future__ import annotations
 
@@ -8,11 +8,6 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
-from cotune import registry
-from cotune.cluster.policy import Submission
-from cotune.cluster.simulate import simulate
-from cotune.cluster.simulate.archive import kept
-from cotune.cluster.simulate.metrics import metrics
 from cotune.placement.answers import PlacementGoal, answer
 from cotune.placement.profiles import Profile
 from cotune.placement.synthetic import ctr
@@ -93,27 +88,6 @@ def begin(store: Store, config: Config, epochs: int, job: Job = JOB) -> None:
     rng = np.random.default_rng(3)
     growing = sample(rng, config, epochs, "run-live", purpose="run", ended=False, started=_ago(seconds=30))
     store.save(job, growing if epochs else replace(growing, epoch_seconds=None, epochs=0.0, seconds=0.5))
-
-
-def simulated(store: Store, jobs: int = 120) -> str:
-    """Keep a simulation of some policies; return its id."""
-    rng = np.random.default_rng(1)
-    trace = [
-        Submission(
-            f"job-{n}" if n else HOSTILE, float(t), int(2 ** rng.integers(0, 4)), float(rng.exponential(1500) + 60)
-        )
-        for n, t in enumerate(np.cumsum(rng.exponential(240, jobs)))
-    ]
-    cluster = Cluster((Device("gpu", 16, per_node=8),))
-    outcomes = {
-        name: simulate(trace, cluster, registry.create("policy", name), keep_spells=True)
-        for name in ("fifo", "srtf", "las")
-    }
-    assert all(metrics(outcome)["unfinished"] == 0 for outcome in outcomes.values())
-    document = {"trace": "philly.csv", "format": "csv", "jobs": jobs, "left_out": 0, "cluster": {"gpu": 16}}
-    return store.save_result(
-        "simulate", "philly.csv", document | {"policies": {name: kept(outcome) for name, outcome in outcomes.items()}}
-    )
 
 
 def bulk(store: Store, count: int, job: Job = JOB, curves: int = 10) -> None:

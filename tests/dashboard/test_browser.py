@@ -18,7 +18,7 @@ from dashboard.stocked import HOSTILE, JOB, begin, bulk, sample
 
 pytestmark = pytest.mark.xdist_group("browser")  # one browser and one server for all
 
-VIEWS = ("", "samples", "simulations", "placements", "samples/probe0")
+VIEWS = ("", "samples", "placements", "samples/probe0")
 
 
 def visit(page: Any, served: Served, view: str = "") -> None:
@@ -51,14 +51,14 @@ def test_the_overview_leads_to_everything(browser: Any, served: Served) -> None:
         page = watched.page
         visit(page, served)
         shown = page.locator("main").inner_text()
-        for wanted in ("resnet-cifar", str(served.plan), "philly.csv", "ctr.json", "accuracy at least 0.85"):
+        for wanted in ("resnet-cifar", str(served.plan), "ctr.json", "accuracy at least 0.85"):
             assert wanted in shown
         targets = page.locator("main a").evaluate_all("links => links.map(link => link.getAttribute('href'))")
         assert all(target.startswith("#/") for target in targets)
         assert page.locator("nav a[aria-current=page]").inner_text() == "Overview"
-        page.get_by_role("link", name="philly.csv").click()
-        page.wait_for_selector("text=Why jobs waited")
-        assert page.locator("nav a[aria-current=page]").inner_text() == "Simulations"
+        page.get_by_role("link", name="ctr.json").click()
+        page.wait_for_selector("text=proven optimal")
+        assert page.locator("nav a[aria-current=page]").inner_text() == "Placements"
 
 
 def test_sliders_plan_anew_and_come_back(browser: Any, served: Served) -> None:
@@ -138,25 +138,10 @@ def test_a_run_is_followed_while_it_grows(browser: Any, served: Served) -> None:
         page.wait_for_selector("td >> text=11")
 
 
-def test_simulations_show_policies_times_and_reasons(browser: Any, served: Served) -> None:
-    with opened(browser) as watched:
-        page = watched.page
-        visit(page, served, f"simulations/{served.ids[0]}")
-        drawn(page, 4)
-        assert page.locator("text=least mean").count() == 1
-        reasons = page.get_by_role("region", name="Why jobs waited").first
-        assert "GPUs" in reasons.inner_text()
-        before = reasons.inner_text()
-        page.get_by_label("Policy").select_option("srtf")
-        page.wait_for_function(
-            "before => document.querySelector('[aria-label=\"Why jobs waited\"]').innerText !== before", arg=before
-        )
-
-
 def test_placements_show_stages_and_proof(browser: Any, served: Served) -> None:
     with opened(browser) as watched:
         page = watched.page
-        visit(page, served, f"placements/{served.ids[1]}")
+        visit(page, served, f"placements/{served.placement}")
         drawn(page, 1)
         assert page.locator("text=proven optimal").count() == 1
         assert page.locator(".stage").count() == page.locator("[aria-label=Stages] tbody tr").count()
@@ -169,7 +154,7 @@ def test_an_empty_store_says_what_to_do_and_follows_the_first_sample(
     path = tmp_path / "store.db"
     with open_store(str(path)) as store, opened(browser) as watched:
         page, empty = watched.page, Served(serve(path), path)
-        for view in ("", "samples", "simulations", "placements"):
+        for view in ("", "samples", "placements"):
             visit(page, empty, view)
             assert page.locator(".empty").count() == 1
         visit(page, empty)
@@ -186,10 +171,10 @@ def test_names_that_want_to_be_code_stay_names(browser: Any, tmp_path: Path, ser
         for place, (workers, batch) in enumerate([(1, 16), (2, 32), (4, 64), (1, 64)]):
             one = sample(rng, Config.data_parallel(batch, workers, "<i>t4</i>"), 6, f"s{place}")
             store.save(job, replace(one, failure=None, warning="<b>warned</b>", folder="<u>f</u>"))
-        store.save_result("simulate", HOSTILE, {"policies": {}, "jobs": 0, "cluster": {}})
+        store.save_result("place", HOSTILE, {})
     with opened(browser) as watched:
         page, served = watched.page, Served(serve(path), path)
-        for view in ("", "samples", "samples/s0", "simulations"):
+        for view in ("", "samples", "samples/s0", "placements"):
             visit(page, served, view)
         job_page(page, served, name=HOSTILE)
         drawn(page, 3)

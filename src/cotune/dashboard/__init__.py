@@ -1,4 +1,4 @@
-"""A store in the browser: jobs, live runs, samples, plans, simulations, placements, and what if.
+"""A store in the browser: jobs, live runs, samples, plans, placements, and what if.
 
     store ─┬─ views ──────────────▶ documents ─▶ pages in plain JavaScript
            ├─ samples ─ learning ─▶ outlook, fitted once ─ what_if ─▶ a plan in milliseconds

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from cotune import __version__, progress
-from cotune.dashboard import pictures
 from cotune.dashboard.learning import Learner
 from cotune.dashboard.what_if import WhatIf, answer, findings, grounds
 from cotune.documents import counted_words, goal_words, plan_document, price_words, sample_document
 from cotune.errors import NotFound
 from cotune.predict.countdown import seconds_left
 from cotune.project.ended_runs import ended_run
+from cotune.reports.frames import Figure, layout, words
 from cotune.store import Store, StoredPlan, views
 from cotune.store.views import JobSummary, Owned, State
 from cotune.types import Cluster, Job, Plan
@@ -154,17 +155,24 @@ class StoreAnswers:
         stored = self.store.result(id)
         told: dict[str, Any] = {"id": stored.id, "kind": stored.kind, "name": stored.name, "created": stored.created}
         told["document"] = dict(stored.document)
-        if stored.kind == "simulate":
-            policies = stored.document["policies"]
-            told["figures"] = {
-                "completion": pictures.distribution(policies, "completion", "from submission to end"),
-                "waiting": pictures.distribution(policies, "waiting", "waiting"),
-                "use": pictures.use(policies),
-                "gantt": {name: pictures.gantt(found["jobs"]) for name, found in policies.items()},
-            }
-        if stored.kind == "place":
-            told["figures"] = {"stages": pictures.stages(stored.document["plan"])}
+        told["figures"] = {"stages": _stages(stored.document["plan"])}
         return told
+
+
+def _stages(plan: Mapping[str, Any]) -> Figure:
+    """Return the seconds of each stage of a placement for one batch; the slowest sets the pace of all."""
+    found = plan["stages"]
+    names = [words(f"{place + 1}: {stage['units']} {stage['type']}") for place, stage in enumerate(found)]
+    colours = ["@accent" if place == plan["bottleneck"] else "@s1/0.75" for place in range(len(found))]
+    bars = {
+        "type": "bar", "orientation": "h", "x": [stage["seconds"] for stage in found], "y": names,
+        "marker": {"color": colours}, "name": "seconds",
+        "customdata": [words(stage["limited_by"] or "") for stage in found],
+        "hovertemplate": "%{y}: %{x:.4~g} s per batch, limited by %{customdata}<extra></extra>",
+    }  # fmt: skip
+    axis = {"type": "category", "autorange": "reversed", "automargin": True, "ticks": ""}
+    height = 110 + 34 * len(found)
+    return {"data": [bars], "layout": layout("seconds for one batch", "", yaxis=axis, height=height)}
 
 
 def _job_document(job: JobSummary) -> dict[str, Any]:

@@ -9,11 +9,10 @@ from typing import Annotated, Any
 import typer
 
 from cotune.cli.help import GOAL, OUTPUT, SPACE, flag, rare_flag
-from cotune.cli.options import Json, Seed, StoreUrl, open_store
+from cotune.cli.options import Json, Seed
 from cotune.cli.output import emit_json, note, writing
 from cotune.cluster.policy import Policy
 from cotune.cluster.simulate import Outcome
-from cotune.cluster.simulate.archive import kept
 from cotune.cluster.simulate.clusters import parse_cluster, parse_speeds
 from cotune.cluster.simulate.failures import Failures
 from cotune.cluster.simulate.metrics import metrics
@@ -72,10 +71,6 @@ def simulate(
     per_job: Annotated[
         Path | None, rare_flag(OUTPUT, "--per-job", help="Write a line for each job to a CSV file.")
     ] = None,
-    keep: Annotated[
-        bool, rare_flag(OUTPUT, "--keep", help="Keep the results in the store, for the dashboard.")
-    ] = False,
-    store: StoreUrl = None,
     json: Json = False,
 ) -> None:
     """Compare scheduling policies on a trace of jobs, on a simulated cluster.
@@ -104,14 +99,12 @@ def simulate(
     if why is not None and at is not None:
         print_why({text: explain(setting, why, at, chosen, levels[-1]) for text, chosen in policies.items()}, json)
         return
-    outcomes = {text: setting.play(one, keep_spells=keep) for text, one in policies.items()}
+    outcomes = {text: setting.play(one) for text, one in policies.items()}
     document = _document(jobs, setting.cluster, outcomes, per_team=per_team)
     if levels != [0.0]:
         document |= _robustness(setting, policies, levels, outcomes)
     if per_job is not None:
         _write_jobs(per_job, outcomes)
-    if keep:
-        _keep(store, document, outcomes)
     if json:
         emit_json("simulate", document)
     else:
@@ -135,14 +128,6 @@ def _extended(
     jobs = at_speeds(jobs, there, own)
     jobs = with_targets(jobs) if targets else jobs
     return with_deadlines(jobs, *limits_of(deadlines), seed) if deadlines is not None else jobs
-
-
-def _keep(store: str | None, document: dict[str, Any], outcomes: dict[str, Outcome]) -> None:
-    facts = {name: document[name] for name in ("trace", "format", "jobs", "left_out", "cluster")}
-    policies = {name: kept(outcome) for name, outcome in outcomes.items()}
-    with open_store(store) as opened:
-        opened.save_result("simulate", Path(document["trace"]).name, facts | {"policies": policies})
-        note(f"kept in {opened.label}; cotune dashboard shows it")
 
 
 def _document(trace: Trace, cluster: Any, outcomes: dict[str, Outcome], *, per_team: bool) -> dict[str, Any]:

@@ -10,8 +10,7 @@ const routes = [
   [/^job\/(\w+)$/, async () => (await import("./job.js")).job],
   [/^samples$/, async () => (await import("./samples.js")).samples],
   [/^samples\/([\w-]+)$/, async () => (await import("./samples.js")).sample],
-  [/^(simulations|placements)$/, async () => (await import("./results.js")).results],
-  [/^simulations\/(\w+)$/, async () => (await import("./results.js")).simulation],
+  [/^placements$/, async () => (await import("./results.js")).placements],
   [/^placements\/(\w+)$/, async () => (await import("./results.js")).placement],
 ];
 

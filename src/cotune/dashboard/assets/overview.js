@@ -27,7 +27,6 @@ function body(told) {
   if (!told.jobs.length && !told.results.length) {
     return [empty("Nothing in this store yet",
       h("span", {}, "Measure a job: ", code("cotune profile -- python train.py --batch-size {batch_size}")),
-      h("span", {}, "Keep a simulation: ", code("cotune simulate trace.csv --cluster 64 --keep")),
       "This page follows by itself.")];
   }
   const sum = (name) => told.jobs.reduce((total, job) => total + job[name], 0);
@@ -37,7 +36,7 @@ function body(told) {
   const parts = [h("section.card", {}, h("h2", {}, "Store"), tiles)];
   if (told.jobs.length) parts.push(card("Jobs", jobs(told.jobs)));
   if (told.plans.length) parts.push(card("Latest plans", plans(told.plans)));
-  if (told.results.length) parts.push(card("Simulations and placements", kept(told.results)));
+  if (told.results.length) parts.push(card("Placements", kept(told.results)));
   return parts;
 }
 
@@ -71,10 +70,8 @@ export function plans(rows, named = true) {
 }
 
 export function kept(rows) {
-  const place = { simulate: "simulations", place: "placements" };
-  return table("Results", [
-    ["name", (found) => h("a", { href: `#/${place[found.kind]}/${found.id}` }, found.name)],
-    ["what", (found) => found.kind === "simulate" ? "simulation" : "placement"],
+  return table("Placements kept", [
+    ["name", (found) => h("a", { href: `#/placements/${found.id}` }, found.name)],
     ["kept", (found) => when(found.created)],
   ], rows);
 }
