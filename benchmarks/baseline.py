@@ -213,11 +213,9 @@ def processor_seconds() -> float:
 def document(text: str) -> dict[str, Any]:
     """Return the JSON that a command printed, alone or as its last line."""
     try:
-        whole = json.loads(text)
+        return dict(json.loads(text))
     except json.JSONDecodeError:
-        whole = json.loads(text.splitlines()[-1])
-    assert isinstance(whole, dict), whole
-    return whole
+        return dict(json.loads(text.splitlines()[-1]))
 
 
 def read(row: Row, whole: Mapping[str, Any]) -> Iterator[tuple[str, float | None]]:

@@ -69,9 +69,8 @@ def main() -> None:
     means = [*by_source.items(), ("all", np.mean(list(by_source.values()), axis=0))]
     if asked.json:
         names = ("bias", "inside", "score")
-        print(
-            json.dumps({"summary": [{"source": source} | dict(zip(names, row, strict=True)) for source, row in means]})
-        )
+        entries = [{"source": source} | dict(zip(names, row, strict=True)) for source, row in means]
+        print(json.dumps({"summary": entries}))
         return
     for (source, shown, later), rows in sorted(cells.items()):
         bias, inside, score = summary(rows)

@@ -26,7 +26,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from cotune.cluster.service.queue import Queue
@@ -274,7 +274,7 @@ def main() -> None:
     for one in verdicts:
         killed.update(one.kills)
     if asked.json:
-        print(json.dumps({"kills": killed, **totals, "given_up": given_up, "seeds": [asdict(one) for one in verdicts]}))
+        print(json.dumps({"kills": killed, **totals, "given_up": given_up, "seeds": [vars(one) for one in verdicts]}))
     else:
         print(f"{sum(killed.values())} kills ({dict(killed)}): {totals}, given up {given_up}")
     if sum(killed.values()) < asked.kills:
