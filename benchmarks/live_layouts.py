@@ -67,9 +67,10 @@ ON_SLICES = {  # of the settings' names
     },
     "wider": LARGER | {"num_hidden_layers": 8, "hidden_size": 768, "intermediate_size": 2048, "vocab_size": 4096},
 }
+EXAMPLE = Path(__file__).parents[1] / "examples" / "decoder"
 JOB = """
 run: >-
-  PYTHON -m cotune.modelling.decoder.train --model config.json --sequence SEQUENCE --steps {steps}
+  PYTHON EXAMPLE/train.py --model config.json --sequence SEQUENCE --steps {steps}
   --micro-batch {micro_batch} --accumulate {accumulate} --tp {tp} --pp {pp} --shard {shard} --recompute {recompute}
   --threads 1 --device DEVICE --every 1000
 model: config.json
@@ -181,7 +182,12 @@ def keep(times: Path, rows: list[Row]) -> None:
 
 def job_file(*, gpu: bool) -> str:
     """Return the job file, on cores or on slices of a GPU."""
-    words = {"PYTHON": sys.executable, "SEQUENCE": "256" if gpu else "32", "DEVICE": "cuda" if gpu else "cpu"}
+    words = {
+        "PYTHON": sys.executable,
+        "EXAMPLE": str(EXAMPLE),
+        "SEQUENCE": "256" if gpu else "32",
+        "DEVICE": "cuda" if gpu else "cpu",
+    }
     words |= {"KIND": SLICE if gpu else "cpu", "NODE": "8" if gpu else "4"}
     text = JOB
     for word, value in words.items():

@@ -25,7 +25,7 @@ from cotune.space import Configs
 from cotune.types import Cause, Config, Failure, Floats, Goal, Sample, axes_of
 
 COMMAND = (
-    "python -m cotune.modelling.decoder.train --tp {tp} --pp {pp} --shard {shard} --micro-batch {micro_batch}"
+    "python train.py --tp {tp} --pp {pp} --shard {shard} --micro-batch {micro_batch}"
     " --accumulate {accumulate} --recompute {recompute} --steps {steps}"
 )
 JOB = f"""

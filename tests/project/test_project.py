@@ -25,7 +25,6 @@ from cotune.dashboard.learning import learn
 from cotune.dashboard.what_if import WhatIf, findings
 from cotune.documents import forecast_document
 from cotune.errors import Infeasible, NotFound, OverBudget, UsageError
-from cotune.interop.skypilot import time_estimator
 from cotune.jobfile.settings import load
 from cotune.project.run import RunLayout, RunOptions, require_not_refused
 from cotune.reports import find
@@ -85,14 +84,6 @@ def command(*words: str) -> dict[str, Any]:
     return document
 
 
-@dataclass
-class Machines:
-    """As much of SkyPilot's resources as is asked for."""
-
-    accelerators: dict[str, float]
-    cpus: str | None = None
-
-
 def told(forecast: Forecast) -> dict[str, Any]:
     return dict(json.loads(json.dumps(forecast_document(forecast))))
 
@@ -120,8 +111,6 @@ def test_one_job_has_one_forecast_wherever_it_is_asked_for(folder: Path) -> None
         )
     for verb in ("plan", "report"):
         assert {key: command(verb)["plan"][key] for key in expected} == expected
-    estimate = time_estimator("cotune.yaml")(Machines({"T4": plan.config.workers}))
-    assert estimate == plan.forecast.seconds.mid
 
 
 @pytest.mark.parametrize(

@@ -199,7 +199,7 @@ class FittedLayouts:
     def worth_measuring(self, configs: Configs, count: int, among: Mask | None = None) -> Ints:
         """Return the rows of the layouts to measure next: fast, likely to run, unlike those measured.
 
-        On a device that no table has, those that tell most of the others.
+        On a device that no table has, those with the largest information gain.
         """
         possible = configs.valid if among is None else configs.valid & among
         if any(not setting_of(self.model, name).machine.overlaps for name, _ in self.model.devices):
@@ -227,7 +227,7 @@ class FittedLayouts:
         return np.array(tried[len(measured) :], dtype=np.int64) - len(measured)
 
     def _telling(self, configs: Configs, count: int, among: Mask) -> Ints:
-        """Return the rows of the layouts that tell most of all that should run."""
+        """Return the rows of the layouts with the largest information gain, of those that should run."""
         layouts, devices = layouts_of(configs), configs.device
         seconds = np.exp(self._expected(self._steps, layouts, devices)[0])
         rows = compared(seconds, np.flatnonzero(among & (self._p_memory(layouts, devices) >= 0.5)))
@@ -246,15 +246,15 @@ class FittedLayouts:
         """Return where the step of a config goes, and what the nearest rival of other degrees gives up."""
         own, seconds = self._parts(config)
         shares = {name: part / seconds for name, part in own.items()}
-        told = f"Of {seconds:.3g} s a step {largest_parts(shares)}{self._memory_words(config)}"
+        words = f"Of {seconds:.3g} s a step {largest_parts(shares)}{self._memory_words(config)}"
         degrees = _degrees(config)
         other = next((one for one in rivals if _degrees(one) != degrees and one.workers == config.workers), None)
         if other is None:
-            return told
+            return words
         there, theirs = self._parts(other)
         worst = max(there, key=lambda name: there[name] - own[name])
         layout = layouts_of(Configs.of([other]))[0]
-        return f"{told}. {layout} is {theirs / seconds - 1:+.1%} in seconds, most of it {PART_WORDS[worst]}"
+        return f"{words}. {layout} is {theirs / seconds - 1:+.1%} in seconds, most of it {PART_WORDS[worst]}"
 
     def _memory_words(self, config: Config) -> str:
         setting = setting_of(self.model, config.device)

@@ -1,8 +1,7 @@
 """SkyPilot: a task whose nodes run torchrun; its optimiser then finds the cloud.
 
-A budget becomes the hourly price at which it lasts for the forecast's upper end. How long
-the task takes on other machines is told by `cotune.interop.skypilot.time_estimator`. On
-spot machines the checkpoint is kept in a bucket, from which a recovered job goes on.
+A budget becomes the hourly price at which it lasts for the forecast's upper end. On spot machines the checkpoint is
+kept in a bucket, from which a recovered job goes on.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@
 
 A crash at the start costs minutes, a slow layout the whole training: so caution is less than 1. What is measured should
 be likely to be among the fastest somewhere, and unlike what was measured: novelty is the residual process's own doubt,
-so a twin of a measured layout is worth little. A crash costs as much as a run, and tells only that it crashed. On a
-machine that nobody knows (explore) nothing can be said yet of what is fast: the next layout is the one that takes away
+so a twin of a measured layout is worth little. A crash costs as much as a run, and shows only that it crashed. On a
+unknown machine (explore) nothing can be said yet of what is fast: the next layout is the one that takes away
 most of the doubt over all forecasts, those of faster ones counting more. The covariance is that of the law's
 coefficients, carried to layouts, and of what the law misses; after each choice it is that given the choice.
 """
@@ -94,7 +94,7 @@ def compared(seconds: Floats, possible: Ints) -> Ints:
 
 
 def most_telling(covariance: Floats, speed: Floats, groups: Ints, count: int) -> list[int]:
-    """Return the places of the layouts that tell most, one after another; speeds are compared inside a group."""
+    """Return the places of the layouts with the largest information gain; speeds are compared inside a group."""
     weights = (speed / _best_of_group(speed, groups)) ** CHOICE.explored_power
     left, chosen = covariance.copy(), list[int]()
     for _ in range(min(count, len(speed))):

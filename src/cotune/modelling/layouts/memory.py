@@ -5,12 +5,12 @@
          + states P / t                   master copy and moments; over dp with shard 1
          + in flight x layers x s b (20 h + 8 f) / t                  activations (2 h with recompute)
          + 6 s b V / t x min(m, 2)        logits of a micro-batch and of the one before, on the head's stage
-         + in flight x 32 s b h / t       what a pipeline keeps of a micro-batch besides its layers
+         + in flight x 32 s b h / t       what a pipeline stores of a micro-batch besides its layers
          + 2 h s b x layers x min(m, 2)   gathered inputs of tensor parallelism, without a pipeline
          + 48 s b h / t                   workspace; with recompute one layer's activations too
 
 P parameters of the stage, t = tp, b sequences of a micro-batch, s tokens, h hidden, f feed-forward, V vocabulary, m
-micro-batches. Stage i of p has min(m, p - i) micro-batches in flight (1F1B). Attention that is not fused keeps 5 bytes
+micro-batches. Stage i of p has min(m, p - i) micro-batches in flight (1F1B). Attention that is not fused stores 5 bytes
 of every score: s for each head and token.
 
     p_memory = 1 / (1 + exp(-(ln limit - ln predicted) / width))
@@ -52,12 +52,12 @@ def count_memory(layouts: Layouts, setting: Setting) -> Floats:
     pair = np.minimum(micro_batches, 2)
     own = 2 / np.where(shard == 3, dp, 1) + framework.gradient_bytes / np.where(shard >= 2, dp, 1)
     scores = 0.0 if framework.fused_attention else 5.0 * model.heads * model.seq_len
-    kept = np.where(layouts.recompute > 0, 2.0 * model.hidden, 20.0 * model.hidden + 8.0 * model.ffn + scores)[:, None]
+    held = np.where(layouts.recompute > 0, 2.0 * model.hidden, 20.0 * model.hidden + 8.0 * model.ffn + scores)[:, None]
     columns = (
         np.full_like(layers, GIB),
         own * params / tp,
         framework.state_bytes * params / tp / np.where(shard >= 1, dp, 1),
-        flight * layers * tokens * kept / tp,
+        flight * layers * tokens * held / tp,
         head * pair * 6 * tokens * model.vocab / tp,
         piped * flight * tokens * 32 * model.hidden / tp,
         ~piped * (tp > 1) * layers * pair * tokens * 2 * model.hidden,

@@ -71,8 +71,8 @@ def _others(file: str, model: Transformer) -> dict[str, Any]:
 def _average(coefficients: Sequence[Coefficient], fitted: Sequence[Mapping[str, float]], spread: float) -> LogPrior:
     guess = LogPrior.of(coefficients)
     logs = np.array([[np.log(one[part.name]) for part in coefficients] for one in fitted])
-    told = np.any(np.abs(logs - guess.centre) > _TOLD, axis=0)  # the others no row of these models has a part in
-    return LogPrior(np.mean(logs, axis=0), np.where(told, np.minimum(guess.spread, spread), guess.spread))
+    measured = np.any(np.abs(logs - guess.centre) > _TOLD, axis=0)  # the others no row of these models has a part in
+    return LogPrior(np.mean(logs, axis=0), np.where(measured, np.minimum(guess.spread, spread), guess.spread))
 
 
 @cache

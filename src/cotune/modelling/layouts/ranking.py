@@ -85,13 +85,13 @@ def largest_parts(shares: dict[str, float]) -> str:
 def reason(ranked: list[RankedLayout]) -> str:
     """Return why the first stands first: where its step goes, and what the next unlike layout would cost."""
     best = ranked[0]
-    told = f"{best.layout}: of {best.seconds[1]:.3g} s a step {largest_parts(best.shares)}; {best.gib[1]:.0f} GiB"
+    words = f"{best.layout}: of {best.seconds[1]:.3g} s a step {largest_parts(best.shares)}; {best.gib[1]:.0f} GiB"
     degrees = (best.layout.tp, best.layout.pp)
     other = next((one for one in ranked[1:] if (one.layout.tp, one.layout.pp) != degrees), None)
     if other is None:
-        return told
+        return words
     more = {name: other.shares[name] * other.seconds[1] - best.shares[name] * best.seconds[1] for name in PARTS}
     worst = max(more, key=lambda name: more[name])
     slower = other.seconds[1] / best.seconds[1] - 1
     there = f"tp {other.layout.tp} x pp {other.layout.pp} is {slower:+.1%} in seconds"
-    return f"{told}. {there}, most of it {PART_WORDS[worst]}"
+    return f"{words}. {there}, most of it {PART_WORDS[worst]}"

@@ -88,14 +88,14 @@ class Residuals:
         """Return by how many deviations each row is missed when it is predicted from all the others."""
         diagonal = np.diag(self._precision)
         missed = (self._precision @ self.misses) / diagonal
-        # a straggler's own noise was enlarged; for the next run of this kind nobody knows whether it straggles
+        # a straggler's own noise was enlarged; for the next run of this kind it is not known whether it straggles
         variance = 1 / diagonal - _NOISE**2 / self.weights + _NOISE**2
         return np.asarray(missed / np.sqrt(variance))
 
     def tails(self, points: Floats) -> tuple[Floats, Floats]:
         """Return the deviations below and above the expected between which 80 % of similar layouts lie.
 
-        Few rows say little of tails: the normal distribution's counts as so many similar rows.
+        Few rows say little of tails: the normal distribution's counts as `_NORMAL_ROWS` similar rows.
         """
         if not len(self.misses):
             return np.full(len(points), -EIGHTY), np.full(len(points), EIGHTY)

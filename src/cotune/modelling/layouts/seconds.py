@@ -68,7 +68,7 @@ ONCE = (
 )
 _SCORE_BYTES = 33  # of one score: written 2, softmax 4, dropout 5, and twice as much in the backward pass
 _BACKWARD = 2 / 3  # of a micro-batch
-_SHARE_A_HOST = 8  # workers of a node for which latencies are told where the host exchanges
+_SHARE_A_HOST = 8  # workers of a node for which latencies are given where the host exchanges
 _LATENCY = (
     *("launches of collectives", "collectives computed again", "collectives beyond a node"),
     *("collectives beyond two nodes", "layers of a sharded step", "layers reduced, each doubling"),
@@ -259,7 +259,7 @@ def _groups(theta: Floats) -> list[Floats]:
 
 
 def _soft_maximum(*parts: Floats) -> Floats:
-    """Return the fourth-power mean of what goes on at the same time."""
+    """Return the fourth-power mean of what happens at the same time."""
     return np.asarray(np.sqrt(np.sqrt(sum(np.square(np.square(part)) for part in parts))))
 
 

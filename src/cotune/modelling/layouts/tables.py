@@ -66,7 +66,7 @@ class _Reader:
     name: Callable[[tuple[str, ...]], str]
     setting: Callable[[Sequence[Line]], Setting]
     layout: Callable[[Line], Layout]
-    measured: Callable[[Line], tuple[float, float]]  # seconds and GiB, not numbers where it crashed or nobody tells
+    measured: Callable[[Line], tuple[float, float]]  # seconds and GiB, not numbers where it crashed or none are given
 
     def groups(self, lines: Sequence[Line]) -> Iterator[LayoutGroup]:
         numbers: dict[tuple[str, ...], list[int]] = defaultdict(list)

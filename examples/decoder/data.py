@@ -14,13 +14,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from cotune.errors import InvalidFile, NotFound
-
 _PRIME = 1_000_003  # places of a text are visited in steps of it
 _BYTES = 256
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MadeUp:
     """Tokens that follow each other by a rule."""
 
@@ -31,12 +29,12 @@ class MadeUp:
         chance = np.random.default_rng((self.seed, number))
         tokens = np.empty(length, dtype=np.int64)
         tokens[0] = chance.integers(self.vocab)
-        for place, way in enumerate(chance.integers(0, 4, length - 1), start=1):
-            tokens[place] = (5 * tokens[place - 1] + 7 + way) % self.vocab
+        for place, choice in enumerate(chance.integers(0, 4, length - 1), start=1):
+            tokens[place] = (5 * tokens[place - 1] + 7 + choice) % self.vocab
         return tokens
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Text:
     """The bytes of a file."""
 
@@ -45,14 +43,11 @@ class Text:
     @classmethod
     def read(cls, file: Path, vocab: int, length: int) -> Text:
         """Return a file's bytes, or raise why they cannot be trained on."""
-        try:
-            content = np.fromfile(file, dtype=np.uint8)
-        except OSError as error:
-            raise NotFound(f"cannot read {file}: {error.strerror}") from None
+        content = np.fromfile(file, dtype=np.uint8)
         if len(content) <= length:
-            raise InvalidFile(f"{file} has {len(content)} bytes, fewer than a sequence of {length} and its next token")
+            raise ValueError(f"{file} has {len(content)} bytes, fewer than a sequence of {length} and its next token")
         if vocab < _BYTES:
-            raise InvalidFile(f"a text is read as bytes, of which there are {_BYTES}; the model knows {vocab} tokens")
+            raise ValueError(f"a text is read as bytes, of which there are {_BYTES}; the model knows {vocab} tokens")
         return cls(content)
 
     def sequence(self, number: int, length: int) -> npt.NDArray[np.int64]:

@@ -1,12 +1,12 @@
-"""Do all layouts of one global batch train alike? The decoder in each, from the same weights, on the same sequences.
+"""Do all layouts of one global batch train equally? The decoder in each, from the same weights, on the same sequences.
 
-    python benchmarks/decoder_losses.py              # 50 steps of six layouts, about a minute of two idle cores
-    python benchmarks/decoder_losses.py --all        # of all ten, about a minute and a half
-    python benchmarks/decoder_losses.py --steps 8
-    python benchmarks/decoder_losses.py --backend host              # by way of the host's memory, as on a shared GPU
-    python benchmarks/decoder_losses.py --device cuda --tolerance 1e-2    # all on one GPU, in bfloat16
+    python compare_losses.py              # 50 steps of six layouts, about a minute of two idle cores
+    python compare_losses.py --all        # of all ten, about a minute and a half
+    python compare_losses.py --steps 8
+    python compare_losses.py --backend host              # through the host's memory, as on a shared GPU
+    python compare_losses.py --device cuda --tolerance 1e-2    # all on one GPU, in bfloat16
 
-Each layout's losses are compared with one process's, and told when it is done; the last trains on as fsdp 4 from the
+Each layout's losses are compared with one process's, and printed when it is done; the last resumes as fsdp 4 from the
 checkpoint of tp 2 x pp 2. Workers are forked from a process that has imported torch and computed nothing. Nearly all of
 the time is Python's: DTensor and FSDP2 dispatch every operation of every micro-batch, so these are few.
 """
@@ -24,8 +24,8 @@ import tempfile
 import traceback
 from pathlib import Path
 
-from cotune.modelling.decoder.train import parse, train
 from cotune.workloads.workers import Workers
+from train import parse, train
 
 SHAPE = {
     "model_type": "llama", "num_hidden_layers": 4, "hidden_size": 32, "num_attention_heads": 4,
@@ -61,7 +61,7 @@ def main() -> int:
     parser.add_argument("--backend", help="what exchanges tensors, instead of what suits the device")
     asked = parser.parse_args()
     if asked.backend:
-        Workers.backend = property(lambda _: asked.backend)  # type: ignore[assignment,method-assign]
+        Workers.backend = property(lambda _: asked.backend)
     names = asked.layouts.split(";") if asked.layouts else list(LAYOUTS)[1:] if asked.all else SIX
     worst = 0.0
     with tempfile.TemporaryDirectory() as folder:
@@ -81,7 +81,7 @@ def main() -> int:
 
 
 def moved(config: Path, asked: argparse.Namespace) -> dict[int, float]:
-    """Return the losses of a training that goes on as fsdp 4 where tp 2 x pp 2 was stopped half way."""
+    """Return the losses of a training that resumes as fsdp 4 where tp 2 x pp 2 was stopped half way."""
     where = {"COTUNE_CHECKPOINT": str(config.parent / "checkpoint")}
     half = argparse.Namespace(**{**vars(asked), "steps": asked.steps // 2})
     return run(config, "tp 2 x pp 2", half, where) | run(config, "fsdp 4", asked, where | {"COTUNE_RESUME": "1"})

@@ -1,7 +1,7 @@
 """Train a Llama-like language model in any layout that is right, alone, under torchrun or under cotune.
 
-    torchrun --nproc-per-node 4 -m cotune.modelling.decoder.train --model config.json --tp 2 --pp 2 --accumulate 4
-    cotune profile -- python -m cotune.modelling.decoder.train --model config.json --tp {tp} --pp {pp} ...
+    torchrun --nproc-per-node 4 train.py --model config.json --tp 2 --pp 2 --accumulate 4
+    cotune profile --budget 5m        # with the cotune.yaml beside it; then plan, run
 
 dp = workers / (tp x pp); global batch = dp x micro-batch x accumulate. All layouts of one global batch see the same
 sequences in the same step and begin with the same weights, so their losses differ by rounding alone.
@@ -20,21 +20,20 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+import checkpoint
 import cotune
+import data
 from cotune.callbacks.together import Keeper, folder, resumes
-from cotune.modelling.decoder import checkpoint, data
-from cotune.modelling.decoder.spread import SCHEDULES, parameter_groups, require_right, spread, usual_schedule
-from cotune.modelling.layouts.layout import Layout
-from cotune.modelling.memory.sources import read_architecture
-from cotune.workloads.program import exit_code, positive
 from cotune.workloads.workers import Pulse, Workers, join, leave
+from model import Shape
+from spread import SCHEDULES, Layout, parameter_groups, require_right, spread, usual_schedule
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class DecoderFlags:
     """What the command line asks for."""
 
-    model: str
+    model: Path
     sequence: int
     text: Path | None
     tp: int
@@ -53,7 +52,7 @@ class DecoderFlags:
     save_every: int
 
     def layout(self, workers: int) -> Layout:
-        """Return the layout that so many workers make."""
+        """Return the layout of a number of workers."""
         dp = max(workers // (self.tp * self.pp), 1)
         shard = self.shard if dp > 1 else 0
         return Layout(dp, self.tp, self.pp, shard, self.micro_batch, self.accumulate, self.recompute)
@@ -64,7 +63,7 @@ class DecoderTrainer:
 
     def __init__(self, flags: DecoderFlags, workers: Workers) -> None:
         self.flags, self.workers = flags, workers
-        shape, layout = read_architecture(flags.model), flags.layout(workers.count)
+        shape, layout = Shape.read(flags.model), flags.layout(workers.count)
         schedule = flags.schedule or usual_schedule(layout)
         require_right(layout, shape, schedule, workers.count)
         self.layout = layout
@@ -72,8 +71,8 @@ class DecoderTrainer:
         self.source = data.Text.read(flags.text, shape.vocab, flags.sequence) if flags.text else made_up
         self.model = spread(shape, layout, schedule, workers=workers, seed=flags.seed, loss=_loss)
         self.parts = [(one, torch.optim.AdamW(parameter_groups(one), lr=flags.lr)) for one in self.model.stages]
-        kept = resumes()
-        self.step = checkpoint.restore(kept, self.parts) if kept else 0
+        before = resumes()
+        self.step = checkpoint.restore(before, self.parts) if before else 0
         self.pulse, self.keeper = Pulse(workers), Keeper()
         self._losses: list[Tensor] = []
 
@@ -85,10 +84,10 @@ class DecoderTrainer:
         """Train until the steps are done or cotune has had enough."""
         while self.step < self.flags.steps:
             self._step()
-            beat, told = self.pulse.due(), self.step % self.flags.every == 0 or self.step == self.flags.steps
-            if beat or told:
+            beat, reports = self.pulse.due(), self.step % self.flags.every == 0 or self.step == self.flags.steps
+            if beat or reports:
                 self.workers.settle()
-            stop = self._tell() if told else beat and cotune.report(step=self.step, tokens=self.tokens)
+            stop = self._report() if reports else beat and cotune.report(step=self.step, tokens=self.tokens)
             enough, due = self.pulse.agree_on(stop, self.keeper.due) if beat else (False, False)
             if enough:
                 break
@@ -116,8 +115,8 @@ class DecoderTrainer:
             self._losses.append(loss)
         self.step += 1
 
-    def _tell(self) -> bool:
-        """Tell the mean loss since the last time; return whether to stop."""
+    def _report(self) -> bool:
+        """Report the mean loss since the last time; return whether to stop."""
         loss = self._mean_loss()
         if self.workers.rank == 0:
             print(f"step {self.step}  tokens {self.tokens}  loss {loss:.7f}", flush=True)
@@ -137,8 +136,12 @@ def _loss(logits: Tensor, labels: Tensor) -> Tensor:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Train as the command line says and return the exit code."""
-    flags = parse(arguments)
-    return exit_code("decoder", lambda: train(flags))
+    try:
+        train(parse(arguments))
+    except (OSError, ValueError) as error:
+        print(f"decoder: {error}", file=sys.stderr, flush=True)
+        return 2
+    return 0
 
 
 def train(flags: DecoderFlags) -> None:
@@ -159,28 +162,27 @@ def train(flags: DecoderFlags) -> None:
 def parse(arguments: Sequence[str] | None = None) -> DecoderFlags:
     """Return the settings on the command line."""
     parser = argparse.ArgumentParser(
-        prog="python -m cotune.modelling.decoder.train",
         description="Train a Llama-like language model in any layout that is right.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     flag = parser.add_argument
-    flag("--model", required=True, help="config.json or its folder, or a name such as llama-3.2-1b")
-    flag("--sequence", type=positive, default=128, help="tokens of a sequence")
+    flag("--model", type=Path, required=True, help="a Hugging Face config.json of a model like Llama")
+    flag("--sequence", type=int, default=128, help="tokens of a sequence")
     flag("--text", type=Path, help="a file to train on, byte by byte; made-up tokens without it")
-    flag("--tp", type=positive, default=1, help="workers that share each tensor")
-    flag("--pp", type=positive, default=1, help="stages of a pipeline")
+    flag("--tp", type=int, default=1, help="workers that share each tensor")
+    flag("--pp", type=int, default=1, help="stages of a pipeline")
     flag("--shard", type=int, choices=(0, 1, 2, 3), default=0, help="ZeRO stage: 0 none, 2 gradients, 3 parameters too")
-    flag("--micro-batch", type=positive, default=1, help="sequences that a replica takes at once")
-    flag("--accumulate", type=positive, default=1, help="micro-batches of a replica before each step")
-    flag("--recompute", type=int, choices=(0, 1), default=0, help="1 computes activations twice, and keeps none")
+    flag("--micro-batch", type=int, default=1, help="sequences that a replica takes at once")
+    flag("--accumulate", type=int, default=1, help="micro-batches of a replica before each step")
+    flag("--recompute", type=int, choices=(0, 1), default=0, help="1 computes activations twice, and stores none")
     flag("--schedule", choices=tuple(SCHEDULES), help="order of micro-batches in a pipeline; 1f1b where it can")
-    flag("--steps", type=positive, default=100, help="steps in all, those before a resumed checkpoint included")
+    flag("--steps", type=int, default=100, help="steps in all, those before a resumed checkpoint included")
     flag("--lr", type=float, default=1e-3, help="learning rate of AdamW")
     flag("--seed", type=int, default=0, help="of the first weights and of made-up tokens")
     flag("--device", choices=("auto", "cpu", "cuda"), default="auto", help="auto takes a GPU if there is one")
-    flag("--threads", type=positive, help="CPU threads of this worker; torch decides if not given")
-    flag("--every", type=positive, default=10, help="print the loss every so many steps")
-    flag("--save-every", type=positive, default=500, help="under cotune, keep a checkpoint every so many steps")
+    flag("--threads", type=int, help="CPU threads of this worker; torch decides if not given")
+    flag("--every", type=int, default=10, help="steps from one loss printed to the next")
+    flag("--save-every", type=int, default=500, help="under cotune, steps from one checkpoint to the next")
     return DecoderFlags(**vars(parser.parse_args(arguments)))
 
 

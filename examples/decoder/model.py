@@ -7,9 +7,12 @@ checkpoint. Each parameter's first values come from the seed and its name alone,
 
 from __future__ import annotations
 
+import json
 import math
 import zlib
 from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -17,19 +20,38 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn.functional import scaled_dot_product_attention, silu
 from torch.utils.checkpoint import checkpoint
 
-from cotune.errors import UsageError
-from cotune.modelling.memory.architecture import Architecture
-
 _ROTARY_BASE = 10_000.0
 _FIRST_SPREAD = 0.02  # of a parameter's first values, as GPT-2 and Llama have it
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The shape of a decoder, as a Hugging Face `config.json` has it."""
+
+    layers: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    ffn: int
+    vocab: int
+
+    @classmethod
+    def read(cls, file: Path) -> Shape:
+        """Return the shape in a config.json; refuse models that the one here is not."""
+        config = json.loads(file.read_text())
+        odd = [word for word in ("num_local_experts", "tie_word_embeddings") if config.get(word)]
+        if odd or "num_key_value_heads" not in config:
+            raise ValueError(f"{file}: the decoder here is Llama's, without experts or tied embeddings ({odd})")
+        words = ("num_hidden_layers", "hidden_size", "num_attention_heads", "num_key_value_heads", "intermediate_size")
+        return cls(*(int(config[word]) for word in (*words, "vocab_size")))
 
 
 class Attention(nn.Module):
     """Causal attention with rotary positions; how many heads are here follows from the width that q has here."""
 
-    def __init__(self, shape: Architecture) -> None:
+    def __init__(self, shape: Shape) -> None:
         super().__init__()
-        self.size = shape.head_size or shape.hidden // shape.heads
+        self.size = shape.hidden // shape.heads
         self.q = nn.Linear(shape.hidden, shape.heads * self.size, bias=False)
         self.k = nn.Linear(shape.hidden, shape.kv_heads * self.size, bias=False)
         self.v = nn.Linear(shape.hidden, shape.kv_heads * self.size, bias=False)
@@ -41,26 +63,26 @@ class Attention(nn.Module):
         cosine, sine = _rotation(length, self.size, hidden)
         q, k = _turned(q, cosine, sine), _turned(k, cosine, sine)
         mixed = scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=q.shape[1] != k.shape[1])
-        return self.o(mixed.transpose(1, 2).reshape(rows, length, -1))  # type: ignore[no-any-return]
+        return self.o(mixed.transpose(1, 2).reshape(rows, length, -1))
 
 
 class FeedForward(nn.Module):
     """SwiGLU."""
 
-    def __init__(self, shape: Architecture) -> None:
+    def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.gate = nn.Linear(shape.hidden, shape.ffn, bias=False)
         self.up = nn.Linear(shape.hidden, shape.ffn, bias=False)
         self.down = nn.Linear(shape.ffn, shape.hidden, bias=False)
 
     def forward(self, hidden: Tensor) -> Tensor:
-        return self.down(silu(self.gate(hidden)) * self.up(hidden))  # type: ignore[no-any-return]
+        return self.down(silu(self.gate(hidden)) * self.up(hidden))
 
 
 class Block(nn.Module):
-    """Attention and a feed-forward network, each added to what came in; `recompute` keeps no activations of it."""
+    """Attention and a feed-forward network, each added to what came in; `recompute` stores no activations of it."""
 
-    def __init__(self, shape: Architecture, *, recompute: bool) -> None:
+    def __init__(self, shape: Shape, *, recompute: bool) -> None:
         super().__init__()
         self.recompute = recompute
         self.attention_norm, self.attention = _norm(shape), Attention(shape)
@@ -68,18 +90,18 @@ class Block(nn.Module):
 
     def forward(self, hidden: Tensor) -> Tensor:
         if self.recompute and torch.is_grad_enabled():
-            return checkpoint(self._added, hidden, use_reentrant=False)  # type: ignore[no-any-return]
+            return checkpoint(self._added, hidden, use_reentrant=False)
         return self._added(hidden)
 
     def _added(self, hidden: Tensor) -> Tensor:
         hidden = hidden + self.attention(self.attention_norm(hidden))
-        return hidden + self.ffn(self.ffn_norm(hidden))  # type: ignore[no-any-return]
+        return hidden + self.ffn(self.ffn_norm(hidden))
 
 
 class DecoderStage(nn.Module):
     """Some blocks of a decoder; tokens go into the first stage, logits come out of the last."""
 
-    def __init__(self, shape: Architecture, blocks: Iterable[int], *, first: bool, last: bool, recompute: bool) -> None:
+    def __init__(self, shape: Shape, blocks: Iterable[int], *, first: bool, last: bool, recompute: bool) -> None:
         super().__init__()
         self.embedding = nn.Embedding(shape.vocab, shape.hidden) if first else None
         self.blocks = nn.ModuleDict({str(number): Block(shape, recompute=recompute) for number in blocks})
@@ -96,17 +118,8 @@ class DecoderStage(nn.Module):
         return hidden
 
 
-def _norm(shape: Architecture) -> nn.RMSNorm:
+def _norm(shape: Shape) -> nn.RMSNorm:
     return nn.RMSNorm(shape.hidden, eps=1e-5)
-
-
-def require_decoder(shape: Architecture) -> None:
-    """Refuse shapes that this model is not: experts, plain networks, and one matrix for embedding and head."""
-    unlike = {"experts": shape.experts > 1, "a network without gates": not shape.gated}
-    unlike |= {"learnt positions": shape.positions > 0, "embedding and head tied": shape.tied}
-    odd = [name for name, there in unlike.items() if there]
-    if odd:
-        raise UsageError(f"{shape.name} has {', '.join(odd)}; the decoder here is Llama's: give a config.json like it")
 
 
 @torch.no_grad()

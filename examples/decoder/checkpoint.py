@@ -20,8 +20,6 @@ from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save as write
 from torch.optim import Optimizer
 
-from cotune.errors import InvalidFile
-
 Parts = Sequence[tuple[nn.Module, Optimizer]]  # a worker's stages, each with its optimiser
 _PREFIX = "step-"
 _FLAT = StateDictOptions(flatten_optimizer_state_dict=True)  # by parameter, not by group: layouts group differently
@@ -51,7 +49,7 @@ def restore(where: Path, parts: Parts) -> int:
     try:
         load(state, checkpoint_id=place, no_dist=not dist.is_initialized())
     except (RuntimeError, ValueError, KeyError, CheckpointException) as error:
-        raise InvalidFile(f"{place} is no checkpoint of this model: {str(error).splitlines()[0]}") from None
+        raise ValueError(f"{place} is no checkpoint of this model: {str(error).splitlines()[0]}") from None
     for stage, optimiser in parts:
         model, moments = get_state_dict(stage, optimiser, options=_FLAT)
         own = {name: state["model"][name] for name in model}

@@ -27,17 +27,34 @@ from torch.distributed.pipelining import PipelineStage, schedules
 from torch.distributed.tensor import DTensor, Replicate
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
-from cotune.errors import UsageError
-from cotune.modelling.decoder.model import Block, DecoderStage, begin, require_decoder
-from cotune.modelling.layouts.layout import Layout
-from cotune.modelling.layouts.setting import even_cut
-from cotune.modelling.memory.architecture import Architecture
 from cotune.workloads.workers import Workers
+from model import Block, DecoderStage, Shape, begin
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
+class Layout:
+    """Degrees of data, tensor and pipeline parallelism, what is sharded, and how a replica cuts its batch."""
+
+    dp: int
+    tp: int
+    pp: int
+    shard: int  # 0 nothing, 2 gradients and optimiser states, 3 parameters too
+    micro_batch: int  # sequences
+    accumulate: int  # micro-batches of a step
+    recompute: int = 0  # 1: activations are computed again in the backward pass
+
+    @property
+    def workers(self) -> int:
+        return self.dp * self.tp * self.pp
+
+    @property
+    def global_batch(self) -> int:
+        return self.dp * self.micro_batch * self.accumulate
+
+
+@dataclass(frozen=True)
 class PipelineOrder:
     """An order of micro-batches in a pipeline: how many stages a worker has, and whether they lie in a V."""
 
@@ -63,12 +80,11 @@ SCHEDULES = {
 }
 
 
-def require_right(layout: Layout, shape: Architecture, schedule: str, workers: int) -> None:
+def require_right(layout: Layout, shape: Shape, schedule: str, workers: int) -> None:
     """Refuse a layout that cannot be built, or that torch would train wrongly without saying so."""
-    require_decoder(shape)
     order = SCHEDULES[schedule]
     wrong = {
-        f"{layout.dp} x {layout.tp} x {layout.pp} workers are not the {workers} there are": layout.gpus != workers,
+        f"{layout.dp} x {layout.tp} x {layout.pp} workers are not the {workers} there are": layout.workers != workers,
         "torch shards gradients or parameters too, not states alone: shard 0, 2 or 3": layout.shard == 1,
         f"{shape.heads} heads ({shape.kv_heads} of keys and values) are not divisible by tp {layout.tp}": (
             shape.heads % layout.tp != 0 or shape.kv_heads % layout.tp != 0
@@ -84,7 +100,7 @@ def require_right(layout: Layout, shape: Architecture, schedule: str, workers: i
     }
     said = [words for words, true in wrong.items() if true]
     if said:
-        raise UsageError(f"{layout}: {'; '.join(said)}")
+        raise ValueError(f"{layout}: {'; '.join(said)}")
 
 
 def usual_schedule(layout: Layout) -> str:
@@ -121,7 +137,7 @@ class SpreadModel:
             if isinstance(model, FSDPModule):
                 model.set_requires_gradient_sync(number == parts)  # gradients are exchanged once a step
             loss = self.loss(model(inputs), wanted) / parts
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             total += loss.detach()
         return total
 
@@ -135,12 +151,10 @@ def parameter_groups(stage: nn.Module) -> list[dict[str, list[nn.Parameter]]]:
     return [{"params": group} for group in groups.values()]
 
 
-def spread(
-    shape: Architecture, layout: Layout, schedule: str, *, workers: Workers, seed: int, loss: Loss
-) -> SpreadModel:
+def spread(shape: Shape, layout: Layout, schedule: str, *, workers: Workers, seed: int, loss: Loss) -> SpreadModel:
     """Return this worker's part of a model, with its first values."""
     order, device = SCHEDULES[schedule], workers.device
-    mesh = _mesh(layout, workers) if layout.gpus > 1 else None
+    mesh = _mesh(layout, workers) if layout.workers > 1 else None
     build = partial(_stage, shape, layout, mesh, device)
     replica = mesh["shard" if layout.shard else "replicate"].get_local_rank() if mesh is not None else 0
     if mesh is None or layout.pp == 1:
@@ -171,11 +185,10 @@ def _mesh(layout: Layout, workers: Workers) -> DeviceMesh:
 
 
 def _stage(
-    shape: Architecture, layout: Layout, mesh: DeviceMesh | None, device: torch.device, *, number: int, count: int
+    shape: Shape, layout: Layout, mesh: DeviceMesh | None, device: torch.device, *, number: int, count: int
 ) -> DecoderStage:
-    """Return one stage of so many, split and sharded, without values."""
-    cut = even_cut(shape.layers, count).layers
-    blocks = range(sum(cut[:number]), sum(cut[: number + 1]))
+    """Return stage `number` of `count`, split and sharded, without values."""
+    blocks = range(shape.layers * number // count, shape.layers * (number + 1) // count)
     with torch.device("meta"):
         stage = DecoderStage(
             shape, blocks, first=number == 0, last=number == count - 1, recompute=bool(layout.recompute)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,16 +12,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from cotune.errors import UsageError
-from cotune.modelling.decoder import data
-from cotune.modelling.decoder.model import DecoderStage, begin
-from cotune.modelling.decoder.spread import SCHEDULES, require_right, usual_schedule
-from cotune.modelling.decoder.train import main
-from cotune.modelling.layouts.layout import Layout
-from cotune.modelling.memory.architecture import Architecture
+from cli.jobs import cotune
 
-SHAPE = Architecture("small", layers=4, hidden=32, heads=4, kv_heads=2, ffn=64, vocab=64)
-ROOT = Path(__file__).parents[3]
+EXAMPLE = Path(__file__).parents[2] / "examples" / "decoder"
+sys.path.append(str(EXAMPLE))
+
+from model import DecoderStage, Shape, begin  # noqa: E402
+from spread import SCHEDULES, Layout, require_right, usual_schedule  # noqa: E402
+
+SHAPE = Shape(layers=4, hidden=32, heads=4, kv_heads=2, ffn=64, vocab=64)
 FOUR = "dp 4;tp 2 x dp 2;tp 2 x fsdp 2;pp 2 x dp 2"  # and tp 2 x pp 2, then fsdp 4
 
 
@@ -29,8 +30,8 @@ FOUR = "dp 4;tp 2 x dp 2;tp 2 x fsdp 2;pp 2 x dp 2"  # and tp 2 x pp 2, then fsd
 )
 def test_layouts_train_alike_and_one_goes_on_where_another_stopped(layouts: str, backend: str) -> None:
     asked = ["--steps", "2", "--layouts", layouts, "--backend", backend]
-    program = [sys.executable, str(ROOT / "benchmarks/decoder_losses.py"), *asked]
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
+    program = [sys.executable, str(EXAMPLE / "compare_losses.py"), *asked]
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(program, env=env, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "tp 2 x pp 2, then fsdp 4" in done.stdout
@@ -49,7 +50,7 @@ def test_layouts_train_alike_and_one_goes_on_where_another_stopped(layouts: str,
     ],
 )
 def test_what_torch_cannot_do_or_does_wrongly_is_refused(layout: Layout, schedule: str, words: str) -> None:
-    with pytest.raises(UsageError, match=words):
+    with pytest.raises(ValueError, match=words):
         require_right(layout, SHAPE, schedule, 4)
 
 
@@ -79,15 +80,19 @@ def test_first_values_do_not_depend_on_how_the_model_is_cut() -> None:
     assert all(torch.equal(whole[name], value) for name, value in part.items())
 
 
-def test_a_model_unlike_llama_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--model", "gpt2", "--steps", "1"]) == 2
-    assert "the decoder here is Llama's" in capsys.readouterr().err
+def test_a_model_unlike_llama_is_refused(tmp_path: Path) -> None:
+    config = json.loads((EXAMPLE / "config.json").read_text()) | {"num_local_experts": 8}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ValueError, match="the decoder here is Llama's"):
+        Shape.read(tmp_path / "config.json")
 
 
-def test_text_is_read_as_bytes_in_sequences_by_number(tmp_path: Path) -> None:
-    file = tmp_path / "text"
-    file.write_bytes(bytes(range(200)))
-    text = data.Text.read(file, 256, 8)
-    tokens, labels = data.batch(text, first=5, count=3, length=8)
-    assert torch.equal(tokens[:, 1:], labels[:, :-1])
-    assert torch.equal(data.batch(text, first=6, count=1, length=8)[0][0], tokens[1])
+def test_cotune_runs_the_example_in_a_layout_and_hears_its_tokens(tmp_path: Path) -> None:
+    folder = shutil.copytree(EXAMPLE, tmp_path / "decoder")
+    text = tmp_path / "text"
+    text.write_bytes(bytes(range(200)) * 3)
+    job = (folder / "cotune.yaml").read_text().replace("--device cpu", f"--device cpu --text {text}")
+    (folder / "cotune.yaml").write_text(job.replace("100000 tokens", "5120 tokens"))
+    done = cotune(folder, "run", "-w", "2", "-b", "8", "--axis", "tp=2", "--json")
+    assert done.code == 0, done.err
+    assert done.json["run"]["config"]["workers"] == 2
