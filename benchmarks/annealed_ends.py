@@ -24,7 +24,7 @@ import torch
 from sklearn.datasets import load_digits
 from torch import nn
 
-from cotune.predict import forecaster
+from cotune.predict.learn import forecaster
 from cotune.space import Configs
 from cotune.types import Z90, Cluster, Config, Evaluation, Job, Sample, Schedule
 

@@ -46,8 +46,8 @@ from cotune.lab.bench.tasks import recording_folders
 from cotune.lab.bench.truth import Truth, halves_of
 from cotune.plan.assess import assess
 from cotune.predict import accuracy as _accuracy
-from cotune.predict import forecaster
 from cotune.predict.learn import _accuracy as learnt_accuracy
+from cotune.predict.learn import forecaster
 from cotune.predict.predictors.gaussian import Gaussian
 from cotune.predict.seconds import _FEW_CONFIGS, _OTHER_JOBS, _USUAL_SURPRISE, _WILD
 from cotune.recording import Recording, read

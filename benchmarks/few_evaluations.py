@@ -23,7 +23,8 @@ from pathlib import Path
 import numpy as np
 
 from cotune.lab.bench.tasks import grouped, recording_folders
-from cotune.predict import TooFewSamples, forecaster
+from cotune.predict import TooFewSamples
+from cotune.predict.learn import forecaster
 from cotune.recording import Recording, read
 from cotune.recording.truth import RecordedCurve
 from cotune.space import Configs
@@ -65,7 +66,9 @@ def main() -> None:
         found = [one for rows in pool.map(judged, folders) for one in rows]
     cells = grouped(found, lambda one: (one.source, one.shown, one.later))
     told = [(source, *summary(rows)) for (source, _, _), rows in cells.items()]
-    by_source = {source: np.mean([row[1:] for row in rows], axis=0) for source, rows in grouped(told, first).items()}
+    by_source = {
+        source: np.mean([row[1:] for row in rows], axis=0) for source, rows in grouped(told, lambda row: row[0]).items()
+    }
     means = [*by_source.items(), ("all", np.mean(list(by_source.values()), axis=0))]
     if asked.json:
         names = ("bias", "inside", "score")
@@ -78,10 +81,6 @@ def main() -> None:
         print(f"inside {inside:.0%}, score {score:.2f}")
     for name, values in means:
         print(f"{name:10} bias {values[0]:+.3f}, inside {values[1]:.0%}, score {values[2]:.3f}")
-
-
-def first(row: tuple[str, float, float, float]) -> str:
-    return row[0]
 
 
 def summary(rows: Sequence[Judged]) -> tuple[float, float, float]:

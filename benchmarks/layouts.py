@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cotune.predict import forecaster
+from cotune.predict.learn import forecaster
 from cotune.probe.gain import ProbeGain
 from cotune.space import Configs
 from cotune.types import Cluster, Config, Device, Floats, Job, Sample, axes_of

@@ -26,7 +26,7 @@ import numpy as np
 from cotune.forecast import Outlook
 from cotune.lab.bench.tasks import recording_folders
 from cotune.plan.draws import epochs_needed
-from cotune.predict import forecaster
+from cotune.predict.learn import forecaster
 from cotune.predict.predictors.curve import natural_ceiling
 from cotune.recording import read
 from cotune.space import Configs

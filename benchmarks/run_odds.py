@@ -20,7 +20,7 @@ import numpy as np
 from calibration import sample_config, start_of
 from cotune.errors import CotuneError
 from cotune.lab.bench.tasks import recording_folders
-from cotune.predict import forecaster
+from cotune.predict.learn import forecaster
 from cotune.predict.run_odds import RunClock, RunLaw
 from cotune.recording import Recording, read
 from cotune.space import Configs

@@ -40,7 +40,7 @@ from cotune.cluster.traces import Trace, fitting, read
 from cotune.cluster.traces.goals import with_deadlines, with_targets
 from cotune.cluster.traces.speeds import malleable, speed_tables
 from cotune.cluster.work import Steady
-from cotune.predict import forecaster
+from cotune.predict.learn import forecaster
 from cotune.probe.design import Design
 from cotune.space import Axis, Space
 from cotune.types import Cluster, Config, Device, Goal, Job, Sample

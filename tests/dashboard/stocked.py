@@ -13,7 +13,7 @@ from cotune.placement.profiles import Profile
 from cotune.placement.synthetic import ctr
 from cotune.plan.choose import choose
 from cotune.plan.searches.grid import Grid
-from cotune.predict import forecaster
+from cotune.predict.learn import forecaster
 from cotune.space import Axis, Space
 from cotune.store import Store, rows
 from cotune.store.schema import evaluations, samples

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cotune.lab.bench.prediction import bench_prediction, default_predictors, designed, prediction_summaries
-from cotune.predict import forecaster
+from cotune.predict.learn import forecaster
 from cotune.recording import read
 from lab.worlds import world
 

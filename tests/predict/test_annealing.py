@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from cotune.plan.assess import assess
 from cotune.plan.nearest import infeasible
-from cotune.predict import forecaster
 from cotune.predict.annealing import Annealing, Falling, annealing_of, contradiction, shape
+from cotune.predict.learn import forecaster
 from cotune.space import Configs
 from cotune.types import Cluster, Config, Evaluation, Goal, Job, Sample
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from cotune.plan.assess import assess
-from cotune.predict import forecaster
 from cotune.predict.batch_prior import USUAL, batch_prior
+from cotune.predict.learn import forecaster
 from cotune.predict.predictors.curve import Curve
 from cotune.space import Configs
 from cotune.types import Cluster, Config, Floats, Goal, Job, ProgressUnit, RateScaling, Sample

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from cotune.plan.assess import assess
-from cotune.predict import forecaster
 from cotune.predict.ends import collapsed, end_words, shown_bound, turn
+from cotune.predict.learn import forecaster
 from cotune.predict.samples import LearningCurve
 from cotune.space import Configs
 from cotune.types import Cluster, Config, Device, Evaluation, Floats, Goal, Job, Sample

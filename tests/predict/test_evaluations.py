@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cotune.predict import forecaster
 from cotune.predict.evaluation_noise import LEAST, evaluation_noise
+from cotune.predict.learn import forecaster
 from cotune.predict.samples import LearningCurve
 from cotune.space import Configs
 from cotune.types import Cluster, Config, Evaluation, ProgressUnit, Sample, Terms

@@ -8,8 +8,8 @@ import pytest
 from cotune.errors import UsageError
 from cotune.forecast import Learning, Outlook
 from cotune.plan.assess import assess
-from cotune.predict import TooFewSamples, forecaster
-from cotune.predict.learn import _times_alone
+from cotune.predict import TooFewSamples
+from cotune.predict.learn import _times_alone, forecaster
 from cotune.space import Axis, Configs, Space
 from cotune.types import Z90, Cause, Cluster, Config, Device, Evaluation, Failure, Goal, Job, Sample, Terms, axes_of
 from predict.worlds import EXAMPLES_OF, JOB, accuracy, grid, placements, plain_step, timed, trained

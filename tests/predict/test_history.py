@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cotune.predict import forecaster
 from cotune.predict.history import FACTOR_DOUBT, UNKNOWN_DOUBT, History, likeness
+from cotune.predict.learn import forecaster
 from cotune.probe.design import Design
 from cotune.probe.recalling import Recalling
 from cotune.space import Axis, Configs, Space

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cotune.forecast import standard_draws
 from cotune.plan.assess import assess
-from cotune.predict import forecaster
+from cotune.predict.learn import forecaster
 from cotune.predict.luck import PRIOR, luck
 from cotune.predict.samples import curves
 from cotune.space import Configs

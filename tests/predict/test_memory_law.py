@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cotune.forecast import Outlook
-from cotune.predict import forecaster
+from cotune.predict.learn import forecaster
 from cotune.predict.memory import MemoryLaw
 from cotune.space import Axis, Configs, Space
 from cotune.types import Cause, Cluster, Config, CountedModel, Failure, Job, Sample

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cotune.documents import config_columns
-from cotune.predict import forecaster
+from cotune.predict.learn import forecaster
 from cotune.probe.active import ActiveDesign
 from cotune.probe.design import Design
 from cotune.space import Axis, Configs, Space

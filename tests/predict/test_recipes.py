@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from cotune.predict import forecaster
+from cotune.predict.learn import forecaster
 from cotune.predict.recipes import Recipes
 from cotune.space import Configs
 from cotune.types import Cluster, Config, Evaluation, Sample, axes_of

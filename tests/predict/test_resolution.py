@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cotune.plan.assess import assess
-from cotune.predict import forecaster
+from cotune.predict.learn import forecaster
 from cotune.predict.resolution import rhythm_of
 from cotune.space import Configs
 from cotune.types import Cluster, Config, Evaluation, Floats, Goal, Job, ProgressUnit, Sample, Terms

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from cotune.predict import forecaster
+from cotune.predict.learn import forecaster
 from cotune.predict.samples import timed
 from cotune.predict.starts import PRIOR, engine_start, load_words, starts, warm_start_gain
 from cotune.space import Configs

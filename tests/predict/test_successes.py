@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cotune.plan.assess import assess
-from cotune.predict import forecaster
+from cotune.predict.learn import forecaster
 from cotune.predict.successes import successes
 from cotune.space import Configs
 from cotune.types import Cluster, Config, Evaluation, Goal, Job, Sample

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from cotune.errors import UsageError
-from cotune.predict import forecaster
+from cotune.predict.learn import forecaster
 from cotune.predict.samples import informative
 from cotune.run.attempt import StopRule, attempt
 from cotune.run.engines.local import Local

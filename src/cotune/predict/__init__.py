@@ -10,14 +10,11 @@ sign x metric, and whoever shows the metric takes the sign off.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from cotune.errors import NotFound
 from cotune.space import Configs
-from cotune.types import Cluster, Floats, Job, Sample
-
-if TYPE_CHECKING:
-    from cotune.predict.learn import Forecaster
+from cotune.types import Floats, Job, Sample
 
 
 class SecondsModel(Protocol):
@@ -88,24 +85,3 @@ SECONDS, ACCURACY = "gaussian", "curve"  # what predicts them unless another pre
 
 class TooFewSamples(NotFound):
     """A predictor needs more samples, or more varied ones, than it was given."""
-
-
-def forecaster(
-    job: Job,
-    samples: Sequence[Sample],
-    cluster: Cluster,
-    *,
-    predictor: str | SecondsPredictor = SECONDS,
-    accuracy: str | AccuracyPredictor | None = ACCURACY,
-    draws: int = 128,
-    seed: int = 0,
-) -> Forecaster:
-    """Return what forecasts configs: call it with `Configs` and the most epochs of interest.
-
-    `predictor` and `accuracy` are the predictors of time and of accuracy, or name them, settings
-    included ('isotonic(reading=sliced)'); `accuracy=None` plans a fixed recipe, for
-    which no learning curve is needed. Its `reason` says how far these were off.
-    """
-    from cotune.predict.learn import learn
-
-    return learn(job, samples, cluster, predictor=predictor, accuracy=accuracy, draws=draws, seed=seed)

@@ -13,8 +13,9 @@ from functools import cached_property
 
 from cotune.errors import NotFound, OverBudget
 from cotune.forecast import LEAST_EVALUATIONS, Forecaster
-from cotune.predict import ACCURACY, SECONDS, AccuracyPredictor, SecondsPredictor, forecaster
+from cotune.predict import ACCURACY, SECONDS, AccuracyPredictor, SecondsPredictor
 from cotune.predict.history import History
+from cotune.predict.learn import forecaster
 from cotune.predict.samples import trusted
 from cotune.types import RECORDED, Cluster, Goal, Job, Sample
 from cotune.units import counted

@@ -28,7 +28,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cotune.forecast import Forecaster, Outlook
-from cotune.predict import forecaster
+from cotune.predict.learn import forecaster
 from cotune.predict.samples import trusted
 from cotune.safety import redact
 from cotune.space import Configs

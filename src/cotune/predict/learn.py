@@ -207,17 +207,22 @@ class _Term:
         return self.base + self.slope * workers
 
 
-def learn(
+def forecaster(
     job: Job,
     samples: Sequence[Sample],
     cluster: Cluster,
     *,
-    predictor: str | SecondsPredictor,
-    accuracy: str | AccuracyPredictor | None,
-    draws: int,
-    seed: int,
+    predictor: str | SecondsPredictor = SECONDS,
+    accuracy: str | AccuracyPredictor | None = ACCURACY,
+    draws: int = 128,
+    seed: int = 0,
 ) -> Forecaster:
-    """Return the forecaster learnt from some samples (see `cotune.predict.forecaster`)."""
+    """Return what forecasts configs: call it with `Configs` and the most epochs of interest.
+
+    `predictor` and `accuracy` are the predictors of time and of accuracy, or name them, settings included
+    ('isotonic(reading=sliced)'); `accuracy=None` plans a fixed recipe, for which no learning curve is needed. Its
+    `reason` says how far these were off.
+    """
     known = timed(samples)
     if job.large is not None and predictor == SECONDS:
         predictor = layout_law()
@@ -227,7 +232,7 @@ def learn(
 
     def before() -> Forecaster:
         fewer = [sample for place, sample in enumerate(samples) if place != met[-1][0]]
-        return learn(job, fewer, cluster, predictor=predictor, accuracy=accuracy, draws=draws, seed=seed)
+        return forecaster(job, fewer, cluster, predictor=predictor, accuracy=accuracy, draws=draws, seed=seed)
 
     per_node = _per_node(cluster, known)
     seconds, reason = _once(_seconds, predictor)(job, _times_alone(known), predictor, per_node)

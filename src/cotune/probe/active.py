@@ -33,8 +33,8 @@ import numpy as np
 from cotune.plan.assess import Assessment, assess
 from cotune.plan.draws import runs
 from cotune.plan.rates import cost_of, rates
-from cotune.predict import forecaster
 from cotune.predict.constants import CONSTANTS
+from cotune.predict.learn import forecaster
 from cotune.probe.design import MOST_TIME_EPOCHS, Chooser, Design, Probe, first_length
 from cotune.probe.first_curve import MARGIN, least_wasted
 from cotune.progress import whole_units

@@ -15,7 +15,7 @@ import numpy as np
 from cotune.plan.assess import Assessment, assess
 from cotune.plan.moving import Prospect, prospects
 from cotune.plan.rates import rates
-from cotune.predict import forecaster
+from cotune.predict.learn import forecaster
 from cotune.predict.predictors.curve import out_of_reach
 from cotune.predict.resolution import rhythm_of
 from cotune.predict.run_odds import RunBelief, returns

@@ -12,7 +12,7 @@ from scipy.optimize import least_squares
 
 from cotune.lab.predictors.amdahl import Amdahl
 from cotune.lab.predictors.optimus import Optimus, slowest_share
-from cotune.predict import forecaster
+from cotune.predict.learn import forecaster
 from cotune.predict.loss_curve import epochs_to, fit_loss, without_outliers
 from cotune.space import Configs
 from cotune.types import Cluster, Config, Evaluation, Job, Sample

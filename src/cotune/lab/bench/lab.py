@@ -12,7 +12,8 @@ from cotune.forecast import Forecaster
 from cotune.lab.bench.truth import Truth
 from cotune.lab.strategy import Decision
 from cotune.plan.rates import rates
-from cotune.predict import ACCURACY, SECONDS, forecaster
+from cotune.predict import ACCURACY, SECONDS
+from cotune.predict.learn import forecaster
 from cotune.probe.active import design_for
 from cotune.recording import Recording
 from cotune.run.engines.recorded import Recorded, Replay

@@ -20,7 +20,8 @@ import numpy as np
 
 from cotune import registry
 from cotune.lab.bench.tasks import grouped, worked_off
-from cotune.predict import AccuracyPredictor, SecondsPredictor, TooFewSamples, forecaster
+from cotune.predict import AccuracyPredictor, SecondsPredictor, TooFewSamples
+from cotune.predict.learn import forecaster
 from cotune.probe.design import Design
 from cotune.recording import Recording, read
 from cotune.run.engines.recorded import Recorded, Replay
