@@ -18,10 +18,11 @@ from cotune.probe.timing import begun_untimed
 from cotune.project.ended_runs import EndedRun
 from cotune.project.measured_itself import MeasuredItself
 from cotune.project.project import Project
-from cotune.project.run import RunEvent, RunOptions
+from cotune.project.run import RunOptions
 from cotune.recording import AccuracyRow, Recording, TimeRow, read, write
 from cotune.recording.replayed import ReplayedJob
 from cotune.run.engines.recorded import Recorded
+from cotune.run.supervise import RunEvent
 from cotune.space import Space
 from cotune.types import Device, Goal, Job, RateScaling, Sample, Terms, Value
 from lab.worlds import BATCHES, EXAMPLES, accuracy_at, step_seconds, world

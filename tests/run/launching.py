@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pytest
+
 from cotune.run.launch import Ended, Engine, Event, Launch, Reported, Started
+from cotune.run.local.messages import Record
+from cotune.types import Failure
 
 PATIENCE = 60.0
 # Options to the interpreter itself: it is started anew, and nothing imports torch in vain.
@@ -29,6 +33,80 @@ class Played:
 
     def log(self, rank: int = 0) -> str:
         return (self.folder / f"rank-{rank}.log").read_text()
+
+
+TRAINS = """
+    import os, sys, torch, torch.distributed as dist, cotune
+    dist.init_process_group("gloo")
+    torch.manual_seed(dist.get_rank())
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 1))
+    optimizer = torch.optim.SGD(model.parameters(), 0.05)
+    data = torch.randn(64, 4)
+    for epoch in range(1, 4):
+        for batch in data.split(int(os.environ["COTUNE_BATCH_SIZE"])):
+            optimizer.zero_grad()
+            (model(batch) - batch.sum(1, keepdim=True)).square().mean().backward()
+            optimizer.step()
+        weights = torch.cat([p.detach().flatten() for p in model.parameters()])
+        cotune.report(epoch=epoch, accuracy=1 - float((weights[:4] - 1).abs().max()))
+    print("weights", *weights.tolist())
+    names = ("GROUP_RANK", "GROUP_WORLD_SIZE", "RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
+    print(*(os.environ[name] for name in names), *sys.argv[1:])
+"""
+
+
+def trained_together(played: Played) -> list[str]:
+    """Check that two workers have trained TRAINS as one; return what each said of its place in the group."""
+    assert [type(event) for event in played.events] == [Started, Reported, Reported, Reported, Ended]
+    assert (played.ended.outcome, played.ended.failure, played.ended.warning) == ("done", None, None)
+    logs = [played.log(rank).splitlines() for rank in range(2)]
+    assert logs[0][0] == logs[1][0], "the two replicas must hold the same weights"
+    reports = [event for event in played.events if isinstance(event, Reported)]
+    assert [said.epoch for said in reports] == [1, 2, 3]
+    assert reports[-1].accuracy > reports[0].accuracy  # type: ignore[operator]
+    assert played.events[0].at <= reports[0].at <= reports[-1].at <= played.ended.at
+    assert (played.ended.peak_bytes or 0) > 10 << 20, "the memory of the worker that took the most"
+    assert all(Record.read(played.folder, rank).status == "done" for rank in range(2))  # type: ignore[union-attr]
+    return [log[1] for log in logs]
+
+
+class RemoteEngineTests:
+    """What an engine of other machines does with launches; give fixtures `engine` and `play_on`."""
+
+    @pytest.fixture(autouse=True)
+    def nothing_left(self, tmp_path: Path) -> Iterator[None]:
+        yield
+        assert workers_of(tmp_path) == []
+
+    def test_a_crash_on_one_rank_ends_a_peer_that_would_wait_for_ever(self, play_on: Play) -> None:
+        script = """
+            import os, signal
+            assert os.environ["RANK"] == "0", "no such data"
+            signal.pause()
+        """
+        played = play_on(script, workers=2, command=PLAIN)
+        assert played.ended.failure == Failure("rank 1 ended with exit code 1: AssertionError: no such data")
+
+    def test_one_rank_that_is_killed_ends_its_peers_and_is_the_one_named(self, play_on: Play) -> None:
+        script = """
+            import os, signal
+            os.environ["RANK"] == "0" or os.kill(os.getpid(), 9)
+            signal.pause()
+        """
+        played = play_on(script, workers=2, command=PLAIN)
+        assert played.ended.outcome == "failed"
+        assert str(played.ended.failure).startswith("rank 1 was ended by SIGKILL")
+
+    def test_a_run_that_does_not_end_after_its_target_is_ended(self, play_on: Play) -> None:
+        script = "import cotune, time; cotune.report(epoch=1, accuracy=0.3); time.sleep(600)"
+        played = play_on(script, target=0.3, command=PLAIN, stop_grace=0.5)
+        assert (played.ended.outcome, "stop_grace" in str(played.ended.failure)) == ("failed", True)
+
+    def test_stop_lets_a_script_that_asks_finish_and_ends_one_that_hangs(self, engine: Engine, play_on: Play) -> None:
+        asked, hanging = stopped(engine, play_on)
+        assert asked.ended.outcome == "stopped"
+        assert (asked.folder / "checkpoint" / "last").exists()
+        assert (hanging.ended.outcome, hanging.ended.failure, hanging.ended.warning) == ("stopped", None, None)
 
 
 Make = Callable[..., Launch]

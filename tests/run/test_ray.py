@@ -18,38 +18,27 @@ import torch
 from cotune.errors import EngineError, UsageError
 from cotune.run.attempt import StopRule
 from cotune.run.engines.ray import Ray
-from cotune.run.launch import Ended, Event, Launch, Reported, Started
-from cotune.run.local.messages import Record
+from cotune.run.launch import Event, Launch, Reported, Started
 from cotune.run.processes import descendants
 from cotune.run.ray.cluster import bundle, fitting, offered
 from cotune.run.supervise import supervise
-from cotune.types import Config, Failure, Job, Sample
+from cotune.types import Config, Job, Sample
 
-from launching import Make, PLAIN, Play, player, stopped, until_ended, workers_of, writing_to  # isort: skip
+from launching import (  # isort: skip
+    Make,
+    PLAIN,
+    Play,
+    RemoteEngineTests,
+    TRAINS,
+    player,
+    trained_together,
+    until_ended,
+    workers_of,
+    writing_to,
+)
 
 ray = pytest.importorskip("ray", reason="needs Ray: pip install 'cotune[ray]'")
 pytestmark = pytest.mark.xdist_group("ray")  # one cluster for all
-
-
-TRAIN = """
-    import os, sys, torch, torch.distributed as dist, cotune
-    dist.init_process_group("gloo")
-    torch.manual_seed(0)
-    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 1))
-    optimizer = torch.optim.SGD(model.parameters(), 0.05)
-    torch.manual_seed(dist.get_rank())
-    data = torch.randn(64, 4)
-    for epoch in range(1, 4):
-        for batch in data.split(int(os.environ["COTUNE_BATCH_SIZE"])):
-            optimizer.zero_grad()
-            (model(batch) - batch.sum(1, keepdim=True)).square().mean().backward()
-            optimizer.step()
-        weights = torch.cat([p.detach().flatten() for p in model.parameters()])
-        cotune.report(epoch=epoch, accuracy=1 - float((weights[:4] - 1).abs().max()))
-    print("weights", *weights.tolist())
-    print("node", os.environ["GROUP_RANK"], "of", os.environ["GROUP_WORLD_SIZE"], "rank", os.environ["RANK"],
-          "local", os.environ["LOCAL_RANK"], "of", os.environ["LOCAL_WORLD_SIZE"], "args", sys.argv[1:])
-"""
 
 
 @pytest.fixture(scope="module")
@@ -84,22 +73,14 @@ def play_on(engine: Ray, launch: Make) -> Play:
     return player(engine, launch)
 
 
+class TestRay(RemoteEngineTests):
+    """What all engines of other machines do."""
+
+
 def test_two_workers_train_across_two_nodes(play_on: Play) -> None:
     command = (sys.executable, "train.py", "--batch-size", "{batch_size}", "--workers", "{workers}")
-    played = play_on(TRAIN, config=Config.data_parallel(8, 2, "t4"), command=command)
-    assert [type(event) for event in played.events] == [Started, Reported, Reported, Reported, Ended]
-    assert (played.ended.outcome, played.ended.failure, played.ended.warning) == ("done", None, None)
-    logs = [played.log(rank).splitlines() for rank in range(2)]
-    assert logs[0][0] == logs[1][0], "the two replicas must hold the same weights"
-    told = "args ['--batch-size', '8', '--workers', '2']"
-    assert [log[1] for log in logs] == [f"node {n} of 2 rank {n} local 0 of 1 {told}" for n in range(2)]
-    reports = [event for event in played.events if isinstance(event, Reported)]
-    assert [said.epoch for said in reports] == [1, 2, 3]
-    assert reports[-1].accuracy > reports[0].accuracy  # type: ignore[operator]
-    assert (played.ended.peak_bytes or 0) > 10 << 20, "the memory of the worker that took the most"
-    assert all(Record.read(played.folder, rank).status == "done" for rank in range(2))  # type: ignore[union-attr]
-    assert played.events[0].at <= reports[0].at <= reports[-1].at <= played.ended.at
-    assert workers_of(played.folder) == []
+    played = play_on(TRAINS, config=Config.data_parallel(8, 2, "t4"), command=command)
+    assert trained_together(played) == [f"{n} 2 {n} 0 1 --batch-size 8 --workers 2" for n in range(2)]
 
 
 def test_workers_of_one_type_share_the_node_that_has_it(play_on: Play) -> None:
@@ -133,37 +114,11 @@ def test_one_rank_that_dies_ends_its_peers_and_is_the_one_named(play_on: Play) -
     assert workers_of(played.folder) == []
 
 
-def test_a_crash_on_one_rank_ends_a_peer_that_would_wait_for_ever(play_on: Play) -> None:
-    script = """
-        import os, signal
-        assert os.environ["RANK"] == "0", "no such data"
-        signal.pause()
-    """
-    played = play_on(script, workers=2, command=PLAIN)
-    assert played.ended.failure == Failure("rank 1 ended with exit code 1: AssertionError: no such data")
-    assert workers_of(played.folder) == []
-
-
-def test_a_run_that_does_not_end_after_its_target_is_ended(play_on: Play) -> None:
-    script = "import cotune, time; cotune.report(epoch=1, accuracy=0.3); time.sleep(600)"
-    played = play_on(script, target=0.3, command=PLAIN, stop_grace=0.5)
-    assert (played.ended.outcome, "stop_grace" in str(played.ended.failure)) == ("failed", True)
-    assert workers_of(played.folder) == []
-
-
 def test_a_worthless_number_ends_the_launch(play_on: Play) -> None:
     played = play_on(
         "import cotune, time; cotune.report(epoch=1, accuracy=float('nan')); time.sleep(600)", command=PLAIN
     )
     assert (played.ended.outcome, str(played.ended.failure)) == ("failed", "rank 0 reported accuracy nan after epoch 1")
-
-
-def test_stop_lets_a_script_that_asks_finish_and_ends_one_that_hangs(engine: Ray, play_on: Play) -> None:
-    asked, hanging = stopped(engine, play_on)
-    assert asked.ended.outcome == "stopped"
-    assert (asked.folder / "checkpoint" / "last").exists()
-    assert (hanging.ended.outcome, hanging.ended.failure) == ("stopped", None)
-    assert workers_of(hanging.folder) == []
 
 
 def test_a_launch_without_room_says_what_the_cluster_holds(cluster: object, engine: Ray, launch: Make) -> None:

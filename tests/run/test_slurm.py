@@ -14,12 +14,21 @@ import pytest
 
 from cotune.errors import EngineError, NotFound, UsageError
 from cotune.run.engines.slurm import Slurm
-from cotune.run.launch import Ended, Event, Launch, Reported, Started
-from cotune.run.local.messages import Record
+from cotune.run.launch import Event, Launch, Started
 from cotune.run.slurm.batch import time_limit
-from cotune.types import Cause, Config, Failure, Job
+from cotune.types import Cause, Config, Job
 
-from launching import Make, PLAIN, Play, player, stopped, until_ended, workers_of  # isort: skip
+from launching import (  # isort: skip
+    Make,
+    PLAIN,
+    Play,
+    RemoteEngineTests,
+    TRAINS,
+    player,
+    trained_together,
+    until_ended,
+    workers_of,
+)
 from test_lease import STUBBORN, killed_while_it_runs, overlap  # isort: skip
 from slurm_daemons import daemons, missing  # isort: skip
 
@@ -40,7 +49,7 @@ def engine() -> Iterator[Slurm]:
 
 
 @pytest.fixture
-def submit(engine: Slurm, launch: Make) -> Play:
+def play_on(engine: Slurm, launch: Make) -> Play:
     """Return a function that runs a launch as a Slurm job to its end."""
     return player(engine, launch)
 
@@ -62,110 +71,51 @@ def leaves_the_queue() -> bool:
 
 
 @needs_slurm
-def test_two_workers_train_as_one_job(submit: Play) -> None:
-    script = """
-        import os, sys, torch, torch.distributed as dist, cotune
-        dist.init_process_group("gloo")
-        torch.manual_seed(dist.get_rank())
-        model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 1))
-        optimizer = torch.optim.SGD(model.parameters(), 0.05)
-        data = torch.randn(64, 4)
-        for epoch in range(1, 4):
-            for batch in data.split(int(sys.argv[1])):
-                optimizer.zero_grad()
-                (model(batch) - batch.sum(1, keepdim=True)).square().mean().backward()
-                optimizer.step()
-            weights = torch.cat([p.detach().flatten() for p in model.parameters()])
-            cotune.report(epoch=epoch, accuracy=1 - float((weights[:4] - 1).abs().max()))
-        print("weights", *weights.tolist())
-        names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "COTUNE_WORKERS")
-        print(*(os.environ[name] for name in names))
-    """
-    played = submit(script, workers=2, command=(sys.executable, "train.py", "{batch_size}"), batch_size=8)
-    assert [type(event) for event in played.events] == [Started, Reported, Reported, Reported, Ended]
-    assert (played.ended.outcome, played.ended.failure, played.ended.warning) == ("done", None, None)
-    logs = [played.log(rank).splitlines() for rank in range(2)]
-    assert logs[0][0] == logs[1][0], "the two replicas must hold the same weights"
-    assert [log[1] for log in logs] == ["0 0 2 2 2", "1 1 2 2 2"]
-    reports = [event for event in played.events if isinstance(event, Reported)]
-    assert reports[-1].accuracy > reports[0].accuracy  # type: ignore[operator]
-    assert played.events[0].at <= reports[0].at <= reports[-1].at <= played.ended.at
-    assert (played.ended.peak_bytes or 0) > 10 << 20, "the memory of the worker that took the most"
-    assert all(Record.read(played.folder, rank).status == "done" for rank in range(2))  # type: ignore[union-attr]
-    assert workers_of(played.folder) == []
+class TestSlurm(RemoteEngineTests):
+    """What all engines of other machines do."""
+
+    @pytest.fixture(autouse=True)
+    def queue_left(self) -> Iterator[None]:
+        yield
+        assert leaves_the_queue()
 
 
 @needs_slurm
-def test_what_a_job_is_told_is_read_by_nobody_else_and_gone_with_it(submit: Play) -> None:
+def test_two_workers_train_as_one_job(play_on: Play) -> None:
+    played = play_on(TRAINS, workers=2, command=(sys.executable, "train.py", "{batch_size}"), batch_size=8)
+    assert trained_together(played) == ["0 1 0 0 2 8", "0 1 1 1 2 8"]
+
+
+@needs_slurm
+def test_what_a_job_is_told_is_read_by_nobody_else_and_gone_with_it(play_on: Play) -> None:
     command = ("/bin/sh", "-c", 'cd "$COTUNE_CHECKPOINT/.." && stat -c %a . slurm.group.json; echo "$HF_TOKEN"')
-    played = submit(command=command, job=Job("test", env=(("HF_TOKEN", "hunter2"),)))
+    played = play_on(command=command, job=Job("test", env=(("HF_TOKEN", "hunter2"),)))
     assert played.log().split() == ["700", "600", "hunter2"]
     kept = [path for path in played.folder.rglob("*") if path.is_file() and path.name != "rank-0.log"]
     assert not [path.name for path in kept if "hunter2" in path.read_text()]
 
 
 @needs_slurm
-def test_the_limit_and_the_device_are_what_slurm_was_asked_for(submit: Play) -> None:
+def test_the_limit_and_the_device_are_what_slurm_was_asked_for(play_on: Play) -> None:
     command = ("/bin/sh", "-c", 'scontrol show job "$SLURM_JOB_ID"')
-    played = submit(command=command, config=Config.data_parallel(8, 2, "t4"), seconds_limit=200.0)
+    played = play_on(command=command, config=Config.data_parallel(8, 2, "t4"), seconds_limit=200.0)
     assert played.ended.outcome == "done"
     assert "TimeLimit=00:04:00" in played.log()
     assert re.search(r"gres:gpu:t4:1|gres/gpu:t4=2|gpu:t4:2", played.log())
 
 
 @needs_slurm
-def test_one_rank_that_crashes_ends_its_peers_and_is_the_one_named(submit: Play) -> None:
-    script = """
-        import os, signal
-        assert os.environ["RANK"] == "0", "no such data"
-        signal.pause()
-    """
-    played = submit(script, workers=2, command=PLAIN)
-    assert played.ended.failure == Failure("rank 1 ended with exit code 1: AssertionError: no such data")
-    assert workers_of(played.folder) == []
-    assert leaves_the_queue()
-
-
-@needs_slurm
-def test_stop_lets_a_script_that_asks_finish_and_cancels_one_that_hangs(engine: Slurm, submit: Play) -> None:
-    asked, hanging = stopped(engine, submit)
-    assert asked.ended.outcome == "stopped"
-    assert (asked.folder / "checkpoint" / "last").exists()
-    assert (hanging.ended.outcome, hanging.ended.failure, hanging.ended.warning) == ("stopped", None, None)
-    assert workers_of(hanging.folder) == []
-
-
-@needs_slurm
-def test_a_run_that_does_not_end_after_its_target_is_ended(submit: Play) -> None:
-    script = "import cotune, time; cotune.report(epoch=1, accuracy=0.3); time.sleep(600)"
-    played = submit(script, target=0.3, command=PLAIN, stop_grace=0.5)
-    assert (played.ended.outcome, "stop_grace" in str(played.ended.failure)) == ("failed", True)
-    assert leaves_the_queue()
-
-
-@needs_slurm
-def test_a_job_that_somebody_cancels_is_a_failure_that_says_so(submit: Play) -> None:
+def test_a_job_that_somebody_cancels_is_a_failure_that_says_so(play_on: Play) -> None:
     def cancel(event: Event) -> None:
         if isinstance(event, Started):
             subprocess.run(["scancel", *in_queue()], check=True)
 
-    played = submit("import signal; signal.pause()", each=cancel, command=PLAIN)
+    played = play_on("import signal; signal.pause()", each=cancel, command=PLAIN)
     assert played.ended.outcome == "failed"
     assert played.ended.failure is not None
     assert re.match(r"Slurm job \d+ ended as CANCELLED", played.ended.failure.words)
     assert played.ended.failure.cause is Cause.JOB, "it is not started again against the will of who cancelled it"
     assert workers_of(played.folder) == []
-
-
-@needs_slurm
-def test_one_rank_that_is_killed_is_the_one_named(submit: Play) -> None:
-    script = """
-        import os, signal
-        os.environ["RANK"] == "0" or os.kill(os.getpid(), 9)
-        signal.pause()
-    """
-    played = submit(script, workers=2, command=PLAIN)
-    assert str(played.ended.failure).startswith("rank 1 was ended by SIGKILL")
 
 
 @needs_slurm

@@ -72,7 +72,7 @@ def test_a_run_ends_where_there_is_no_room_for_any_worker(tmp_path: Path) -> Non
 
 def test_a_run_that_is_stopped_to_move_and_leaves_no_checkpoint_has_failed(tmp_path: Path) -> None:
     config, other = Config.data_parallel(8, 4), Config.data_parallel(16, 2)
-    launch = Launch("first", Job("job", command=("python", "-m", "train")), config, EPOCHS, tmp_path)
+    launch = Launch("first", Job("job", command=("python", "train.py", "{checkpoint}")), config, EPOCHS, tmp_path)
     change = lambda sample: Move(other, "asked") if sample.curve else None  # noqa: E731
     *_, last = supervise(Clockwork(), launch, StopRule(epochs=EPOCHS), Sample(config, id="first"), change=change)
     assert "left no checkpoint" in str(last.sample.failure)

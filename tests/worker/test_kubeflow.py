@@ -16,7 +16,6 @@ import pytest
 
 from cli.jobs import TRAINING, cotune, script
 from cotune.callbacks.train_job import TrainJobCountdown, remaining
-from cotune.types import Quantity
 from cotune.worker import kubeflow
 from cotune.worker.kubeflow import TrainJobStatus
 
@@ -86,7 +85,7 @@ def _certificate(folder: Path) -> Path:
 def test_seconds_left_are_told_with_both_ends_of_their_interval(controller: Controller) -> None:
     status = TrainJobStatus.of_environment()
     assert status is not None
-    status.tell(0.25, Quantity(80.0, 100.4, 130.0, "measured", "s"), {"eval_loss": 2.5})
+    status.tell(0.25, (80.0, 100.4, 130.0), {"eval_loss": 2.5})
     status.end({"eval_loss": 2.25})
     first, last = controller.taken
     assert (first["progressPercentage"], first["estimatedRemainingSeconds"]) == (25, 100)
@@ -148,12 +147,12 @@ def test_an_even_pace_leaves_what_is_left_of_it_and_an_uneven_one_says_less_sure
     left, uneven = remaining(even), remaining([(share, 10 + 4 * (seconds - 10) ** 2 / 80) for share, seconds in even])
     assert left is not None
     assert uneven is not None
-    assert left.mid == pytest.approx(120.0)
-    assert left.low < left.mid < left.high
-    assert uneven.high / uneven.low > 2 * left.high / left.low
+    assert left[1] == pytest.approx(120.0)
+    assert left[0] < left[1] < left[2]
+    assert uneven[2] / uneven[0] > 2 * left[2] / left[0]
     slow_start = remaining([(share, seconds + 30 * (share > 0)) for share, seconds in even])
     assert slow_start is not None
-    assert slow_start.mid == pytest.approx(120.0), "what the first step pays for does not come again"
+    assert slow_start[1] == pytest.approx(120.0), "what the first step pays for does not come again"
 
 
 def test_a_run_inside_a_train_job_tells_it_and_its_workers_do_not(controller: Controller, tmp_path: Path) -> None:

@@ -29,15 +29,6 @@ _Z90 = 1.2815515655446004  # deviations from the median to the 90th percentile
 _MOST_MARKS = 512
 
 
-@dataclass(frozen=True, slots=True)
-class Remaining:
-    """Seconds left: their 10th percentile, median and 90th."""
-
-    low: float
-    mid: float
-    high: float
-
-
 @dataclass
 class TrainJobCountdown:
     """Tells the TrainJob of this process how far its training is, and what is left."""
@@ -65,8 +56,8 @@ class TrainJobCountdown:
         self.status.end({})
 
 
-def remaining(marks: list[tuple[float, float]]) -> Remaining | None:
-    """Return the seconds left of a training after its marks (share done, seconds), None before its pace is known."""
+def remaining(marks: list[tuple[float, float]]) -> tuple[float, float, float] | None:
+    """Return the seconds left after marks (share done, seconds): their 10th, 50th and 90th percentile, where known."""
     if len(marks) < 3:
         return None
     shares = [share for share, _ in marks]
@@ -83,7 +74,8 @@ def remaining(marks: list[tuple[float, float]]) -> Remaining | None:
     scatter = (sum((one / pace - 1) ** 2 for one in paces) + usual) / (count - 1 + _USUAL_WEIGHT)
     drift = (_drift(paces) ** 2 + usual) / (1 + _USUAL_WEIGHT)
     sd = math.sqrt(scatter * (1 / count + 1 / max(more / width, 0.5)) + drift)
-    return Remaining(*(pace * more * math.exp(sign * _Z90 * sd) for sign in (-1, 0, 1)))
+    usual_left, factor = pace * more, math.exp(_Z90 * sd)
+    return usual_left / factor, usual_left, usual_left * factor
 
 
 def _at(marks: list[tuple[float, float]], shares: list[float], share: float) -> float:

@@ -21,7 +21,8 @@ from cotune.documents import (
 from cotune.errors import Missed
 from cotune.jobfile.settings import Settings
 from cotune.project.ended_runs import EndedRun
-from cotune.project.run import ProjectRun, RunEvent
+from cotune.project.run import ProjectRun
+from cotune.run.supervise import RunEvent
 from cotune.types import Config, Forecast, Goal, Job, Quantity, Sample
 from cotune.units import counted, number
 

@@ -18,12 +18,11 @@ from cotune.cluster.live_job import LiveJob
 from cotune.cluster.service.device_types import alike
 from cotune.cluster.service.planned_job import PlannedJob
 from cotune.display import Terminal
-from cotune.errors import CotuneError, Infeasible, NotFound, UsageError
+from cotune.errors import CotuneError, Infeasible, InvalidFile, NotFound, UsageError
 from cotune.identity import new_id
 from cotune.jobfile import settings as job_settings
 from cotune.jobfile.settings import Settings
 from cotune.project.project import Project
-from cotune.safety.regular import require_regular
 from cotune.store import Store
 from cotune.store.location import RUNS, locate, work_folder
 from cotune.types import Job, Sample
@@ -165,3 +164,9 @@ def _slots(settings: Settings) -> int:
     """Return the workers there are: as many as the device that is served, else emulated nodes, else cores."""
     nodes = settings.engine_settings.get("nodes")
     return settings.cluster.devices[0].count or (nodes if isinstance(nodes, int) else len(os.sched_getaffinity(0)))
+
+
+def require_regular(path: Path) -> None:
+    """Refuse to read what is there and no file; one that is not there is for its reader to tell."""
+    if path.exists() and not path.is_file():
+        raise InvalidFile(f"{path} is not a regular file")

@@ -29,11 +29,11 @@ from cotune.probe.self_measuring_constants import SELF_MEASURING, SelfMeasuringC
 from cotune.project.ended_runs import EndedRun, ended_run, trail_of
 from cotune.project.layout_change import LayoutChange
 from cotune.project.measured_itself import MeasuredItself, measured_itself
-from cotune.project.run_watch import OwnOdds, RunWatch, planned_odds
+from cotune.project.run_watch import RunWatch, own_odds, planned_odds
 from cotune.run.attempt import StopRule
 from cotune.run.beginning import Beginning, Beginnings, finished, first_start
 from cotune.run.launch import Launch, opened_engine
-from cotune.run.supervise import supervise
+from cotune.run.supervise import RunEvent, supervise
 from cotune.run.training import config_of_run, goal_of_run, require_taken
 from cotune.space import check_counts
 from cotune.types import RECORDED, Cause, Config, Goal, Plan, Quantity, Sample, Value
@@ -72,17 +72,6 @@ class RunOptions:
     from_scratch: bool = False
     restarts: int = 3
     fixed: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class RunEvent:
-    """Where a run stands: its sample so far, what is left in seconds where that is known, and what is worth telling."""
-
-    sample: Sample
-    words: str
-    left: Quantity | None = None
-    note: str | None = None
-    odds: float | None = None  # P(met) by now
 
 
 AS_PLANNED, USUAL = RunLayout(), RunOptions()
@@ -242,7 +231,7 @@ class ProjectRun:
         nothing_left = finished(self.settings, self.goal, begin, self.config)
         if nothing_left is not None:
             self.project.keep(nothing_left)
-            yield RunEvent(nothing_left, "nothing is left to train")
+            yield RunEvent(nothing_left, words="nothing is left to train")
             return
         launch, sample = first_start(self.settings, self.config, self.goal, begin, self.plan)
         try:
@@ -265,7 +254,7 @@ class ProjectRun:
             }
             metrics |= {self.settings.job.metric: sample.accuracy} if sample.accuracy is not None else {}
             share = sample.seconds / (sample.seconds + left.mid) if left and left.mid else sample.epochs / cap
-            status.tell(share, left, metrics)
+            status.tell(share, (left.low, left.mid, left.high) if left else None, metrics)
             yield event
         status.end(metrics)
         if status.refused:
@@ -323,20 +312,20 @@ class ProjectRun:
             if self.itself is not None:
                 known = replace(self.project.evidence(), samples=self.itself.brain.known)  # what it measured is no law
                 odds = planned_odds(settings, self.goal, launch, None, known, before=self._measured)
-                own = OwnOdds(odds, launch.config.global_batch) if odds else lambda _: None
+                own = own_odds(odds, launch.config.global_batch)
                 itself = SelfChange(self.itself.brain, self.itself.probes, launch.folder, engine.now, own)
                 watch = RunWatch(self.goal, itself, itself, before=self._measured)
             else:
                 odds = planned_odds(settings, self.goal, launch, self.plan, self.project.evidence())
                 watch = RunWatch(self.goal, odds, layouts, fixed=fixed)
             until = _until(settings, launch, self.plan)
-            for moment in supervise(engine, launch, until, sample, restarts=options.restarts, change=watch.move):
-                if moment.sample.ended or not recorded:  # a replay takes no time
-                    self.project.keep(moment.sample)
-                countdown.see(moment.sample)
-                watch.see(moment.sample)
-                words, left = self._told(moment.sample, launch, countdown, watch)
-                yield RunEvent(moment.sample, words, left, moment.note or watch.warning(left), watch.told)
+            for event in supervise(engine, launch, until, sample, restarts=options.restarts, change=watch.move):
+                if event.sample.ended or not recorded:  # a replay takes no time
+                    self.project.keep(event.sample)
+                countdown.see(event.sample)
+                watch.see(event.sample)
+                words, left = self._told(event.sample, launch, countdown, watch)
+                yield replace(event, words=words, left=left, note=event.note or watch.warning(left), odds=watch.told)
 
     def _told(
         self, sample: Sample, launch: Launch, countdown: Countdown, watch: RunWatch

@@ -126,18 +126,16 @@ class PlannedOdds:
         return self.better(self.quicker[0][0], 0.0) if self.quicker else None
 
 
-@dataclass(frozen=True)
-class OwnOdds:
-    """The odds of a run that measures itself, by the law of its job, as long as it keeps the batch that this is of."""
+def own_odds(law: PlannedOdds | None, global_batch: int) -> Callable[[Sample], tuple[float, RunBelief] | None]:
+    """Return what tells the odds of a run that measures itself by the law of its job, while it keeps this batch."""
 
-    law: PlannedOdds
-    global_batch: int
-
-    def __call__(self, sample: Sample) -> tuple[float, RunBelief] | None:
-        if sample.config.global_batch != self.global_batch:
+    def told(sample: Sample) -> tuple[float, RunBelief] | None:
+        if law is None or sample.config.global_batch != global_batch:
             return None
-        self.law.see(sample)
-        return None if self.law.odds is None or self.law.belief is None else (self.law.odds, self.law.belief)
+        law.see(sample)
+        return None if law.odds is None or law.belief is None else (law.odds, law.belief)
+
+    return told
 
 
 @dataclass

@@ -11,16 +11,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 
 from cotune.errors import Infeasible
+from cotune.identity import new_id, timestamp
 from cotune.plan.assess import Assessment
 from cotune.plan.rates import cost_of
 from cotune.project.ended_runs import EndedRun, ended_runs
 from cotune.project.planner import Planner
+from cotune.recording.replayed import ReplayedJob
 from cotune.reports.scaling import Scaling, scaling
-from cotune.types import Cluster, Floats, Forecast, Goal, Ints, Job, Plan, Sample
+from cotune.run.attempt import StopRule, attempt
+from cotune.run.engines.recorded import Recorded
+from cotune.run.launch import Launch
+from cotune.types import RECORDED, Cluster, Floats, Forecast, Goal, Ints, Job, Plan, Sample
 
 
 @dataclass(frozen=True)
@@ -88,3 +94,15 @@ def find(planner: Planner, samples: Sequence[Sample] = (), plans: Sequence[tuple
         refusal = error
     runs = ended_runs(planner.job, planner.cluster, samples, plans)
     return Findings(planner.job, planner.goal, planner.cluster, assessed, plan, refusal, tuple(samples), runs)
+
+
+def replayed_run(replayed: ReplayedJob, plan: Plan, seed: int) -> Sample:
+    """Return a run of a plan from scratch, as a recording tells it."""
+    job, goal = replayed.recording.job, plan.goal
+    target = None if goal.prefer == "accurate" else goal.target
+    id, epochs = new_id(), goal.epochs or plan.epochs
+    launch = Launch(id, job, plan.config, epochs, Path(job.name), target, seed)
+    start = Sample(plan.config, purpose="run", id=id, started=timestamp(), engine=RECORDED)
+    engine = Recorded(replayed.folder, None, seed, recording=replayed.recording)
+    *_, ended = attempt(engine, launch, StopRule(epochs=epochs), start)
+    return ended

@@ -26,7 +26,7 @@ from cotune.run.local.messages import write_whole
 
 _GET_ADDRESS = 0x8915  # SIOCGIFADDR
 _ANY_PORT = 9
-_LOOK_SECONDS = 0.05
+FOLDER_SECONDS = 0.05  # between two looks at a folder in which others write
 _PEER_SECONDS = 300.0  # for the slowest node to start its task
 
 
@@ -138,7 +138,7 @@ def meet(folder: Path, rank: int, workers: int, *, node: str, host: str) -> tupl
         if time.monotonic() > until:
             lacking = [name for name in wanted if not (folder / name).exists()]
             raise SystemExit(f"{lacking[0]} did not come within {_PEER_SECONDS:g} s: do all nodes share {folder}?")
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(FOLDER_SECONDS)
     told = [json.loads((folder / name).read_text()) for name in wanted]
     nodes = list(dict.fromkeys(one["node"] for one in told))
     return tuple(Peer(nodes.index(one["node"]), one["host"], one["port"]) for one in told)

@@ -22,17 +22,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cotune.run import processes
-from cotune.run.group_member import GroupMember
+from cotune.run.group_member import FOLDER_SECONDS, GroupMember
 from cotune.run.lease import LOOK_SECONDS, Watch
-from cotune.run.local.messages import Group, Record, Slice, write_whole
+from cotune.run.local.messages import EXIT_SECONDS, Group, Record, Slice, write_whole
 from cotune.run.local.worker import PORT, work
 from cotune.run.memory import as_counted, leave_behind
 from cotune.run.preload import preload
 
 RELEASED = "released"
-_EXIT_SECONDS = 5.0  # for a script's own exit handlers, once all workers are done
-_LOOK_SECONDS = 0.05
-_CHUNK = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,17 +117,17 @@ class _Host:
             return
         left = LOOK_SECONDS if self.deadline is None else max(0.0, self.deadline - time.monotonic())
         sources = [source for source in (self.signals, self.told, self.leash) if source is not None and source >= 0]
-        readable, _, _ = select.select(sources, [], [], _LOOK_SECONDS if waiting else min(left, LOOK_SECONDS))
-        if self.leash in readable and not os.read(self.leash, _CHUNK):
+        readable, _, _ = select.select(sources, [], [], FOLDER_SECONDS if waiting else min(left, LOOK_SECONDS))
+        if self.leash in readable and not os.read(self.leash, processes.CHUNK):
             self.leash, self.deadline = None, time.monotonic()
         if self.signals in readable:
-            self._hear(os.read(self.signals, _CHUNK), pid)
+            self._hear(os.read(self.signals, processes.CHUNK), pid)
         if self.told in readable:
             self._listen()
         self.exit = processes.reap().get(pid, self.exit)
         if waiting and self._all_done():
             os.close(self.release)
-            self.release, self.deadline = -1, time.monotonic() + _EXIT_SECONDS
+            self.release, self.deadline = -1, time.monotonic() + EXIT_SECONDS
 
     def _hear(self, numbers: bytes, pid: int) -> None:
         if signal.SIGUSR1 in numbers:
@@ -140,7 +137,7 @@ class _Host:
             os.kill(pid, signal.SIGTERM)
 
     def _listen(self) -> None:
-        said = os.read(self.told, _CHUNK).decode()
+        said = os.read(self.told, processes.CHUNK).decode()
         if not said:  # the worker has become another program, or is about to end
             self.told = -1
         for line in said.splitlines():

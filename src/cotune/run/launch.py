@@ -12,18 +12,15 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
+from pathlib import Path
+from typing import Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 from cotune import registry
 from cotune.errors import UsageError
-
-if TYPE_CHECKING:  # the fork server enters its namespace before numpy may be imported
-    from pathlib import Path
-
-    from cotune.types import Config, Failure, Job
-
+from cotune.types import STOP_GRACE, Config, Failure, Job
 
 Running = TypeVar("Running")
+TERM_SECONDS = 2.0  # for a worker that is asked to end by SIGTERM, until it is killed
 UNHEARD_SECONDS = 0.5  # for a job that cannot know that it should stop to write what it keeps
 _PART_OF_EPOCH = 0.25  # by which such a job has written what it keeps of the epoch before
 
@@ -50,7 +47,7 @@ class Launch:
     probe_epochs: float | None = None
     seconds_limit: float | None = None
     trained: float = 0.0
-    stop_grace: float = 600.0  # as `types.STOP_GRACE`, which cannot be imported here
+    stop_grace: float = STOP_GRACE
     fence: int | None = None
     nodes: tuple[int, ...] = ()
 

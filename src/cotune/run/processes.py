@@ -19,6 +19,7 @@ from pathlib import Path
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _PF_EXITING = 0x4
+CHUNK = 1 << 16  # bytes that are read from a pipe at once
 # Kinds of namespaces, as `unshare` numbers them.
 MOUNTS = 0x00020000
 USER = 0x10000000

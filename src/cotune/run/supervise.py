@@ -29,7 +29,7 @@ from cotune.identity import new_id, timestamp
 from cotune.jobfile.command import may_keep_checkpoints
 from cotune.run.attempt import HERE, StopRule, attempt
 from cotune.run.launch import Engine, Launch, checkpoint_seconds
-from cotune.types import Config, Failure, Job, Sample, Stage, split_over
+from cotune.types import Config, Failure, Job, Quantity, Sample, Stage, split_over
 from cotune.units import duration
 
 HYSTERESIS = 0.05
@@ -46,11 +46,17 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
-class RunMoment:
-    """Where a run stands: the sample of the present start, and what is worth telling, if anything."""
+class RunEvent:
+    """Where a run stands: the sample of its present start, and what is worth a line of its own.
+
+    `words` say how far it is, `left` are the seconds that are left where that is known, `odds` is P(met) by now.
+    """
 
     sample: Sample
     note: str | None = None
+    words: str = ""
+    left: Quantity | None = None
+    odds: float | None = None
 
 
 Change = Callable[[Sample], Move | None]
@@ -64,7 +70,7 @@ def supervise(
     *,
     restarts: int = 3,
     change: Change = lambda _: None,
-) -> Iterator[RunMoment]:
+) -> Iterator[RunEvent]:
     """Run to the end through several starts if need be; yield every sample as it grows."""
     fruitless = 0
     while True:
@@ -72,9 +78,9 @@ def supervise(
         finished: float | None = None  # seconds into the start
         for sample in attempt(engine, launch, until, sample):  # noqa: B020, PLR1704  # it grows
             if finished is not None and not sample.ended:
-                yield RunMoment(sample, _waiting(launch, sample, sample.seconds - finished))
+                yield RunEvent(sample, _waiting(launch, sample, sample.seconds - finished))
             else:
-                yield RunMoment(sample)
+                yield RunEvent(sample)
             if finished is None and _finished(launch, sample):
                 finished = sample.seconds
             settled = move is not None or sample.ended or _met(launch, sample)
@@ -88,10 +94,10 @@ def supervise(
         if move is not None and sample.failure is None and unfinished:
             if not is_kept(sample.engine, launch.folder):
                 lost = Failure(f"it was stopped to go on with {move.config}, but left no checkpoint")
-                yield RunMoment(replace(sample, failure=lost))
+                yield RunEvent(replace(sample, failure=lost))
                 return
             launch, sample = going_on(launch, sample, move.config)
-            yield RunMoment(sample, f"{move.reason}: going on with {move.config} from epoch {sample.epochs:.3g}")
+            yield RunEvent(sample, f"{move.reason}: going on with {move.config} from epoch {sample.epochs:.3g}")
             continue
         if sample.failure is None or not sample.failure.from_outside:
             return
@@ -103,7 +109,7 @@ def supervise(
             return
         fewer = f" with {left}" if left != launch.config else ""
         launch, sample = going_on(launch, sample, left)
-        yield RunMoment(sample, f"{broke}: going on{fewer} from the checkpoint at epoch {sample.epochs:.3g}")
+        yield RunEvent(sample, f"{broke}: going on{fewer} from the checkpoint at epoch {sample.epochs:.3g}")
 
 
 def can_move(job: Job, engine: str, folder: str | Path) -> bool:

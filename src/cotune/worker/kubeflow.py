@@ -21,7 +21,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol
 
 URL, CERTIFICATE, TOKEN = (f"KUBEFLOW_TRAINER_SERVER_{name}" for name in ("URL", "CA_CERT", "TOKEN"))
 OFF = "DISABLE_KUBEFLOW_INTEGRATION"
@@ -30,15 +29,7 @@ _TIMEOUT_SECONDS = 5.0
 _ALMOST = 99  # per cent, until the training has ended
 
 
-class SecondsLeft(Protocol):
-    """An ETA with its 10th and 90th percentile, such as a `Quantity` of seconds."""
-
-    @property
-    def low(self) -> float: ...
-    @property
-    def mid(self) -> float: ...
-    @property
-    def high(self) -> float: ...
+Left = tuple[float, float, float]  # seconds: their 10th percentile, median and 90th
 
 
 @dataclass
@@ -61,7 +52,7 @@ class TrainJobStatus:
             return None
         return cls(env[URL], Path(env[TOKEN]), Path(env[CERTIFICATE]) if env.get(CERTIFICATE) else None)
 
-    def tell(self, share: float, left: SecondsLeft | None, metrics: Mapping[str, float]) -> None:
+    def tell(self, share: float, left: Left | None, metrics: Mapping[str, float]) -> None:
         """Post how far the training is, unless it was just told or the last post is still on its way."""
         self._metrics |= metrics
         now = time.monotonic()
@@ -80,12 +71,13 @@ class TrainJobStatus:
             self._posting.join(_TIMEOUT_SECONDS)
         self._post({**self._status(100, None), "estimatedRemainingSeconds": 0})
 
-    def _status(self, percent: int, left: SecondsLeft | None) -> dict[str, object]:
+    def _status(self, percent: int, left: Left | None) -> dict[str, object]:
         status: dict[str, object] = {"progressPercentage": max(percent, 0)}
         metrics = dict(self._metrics)
         if left is not None:
-            status["estimatedRemainingSeconds"] = max(round(left.mid), 0)
-            metrics |= {f"estimated_remaining_seconds_{end}": getattr(left, end) for end in ("low", "high")}
+            low, mid, high = left
+            status["estimatedRemainingSeconds"] = max(round(mid), 0)
+            metrics |= {"estimated_remaining_seconds_low": low, "estimated_remaining_seconds_high": high}
         status["metrics"] = [{"name": name, "value": f"{value:.6g}"} for name, value in metrics.items()]
         return status | {"lastUpdatedTime": datetime.now(UTC).isoformat()}
 

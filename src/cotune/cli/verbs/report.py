@@ -17,8 +17,8 @@ from cotune.predict.evidence import Evidence, Predictors
 from cotune.project.project import Project
 from cotune.reports import Findings, find, sketches
 from cotune.reports.document import document
+from cotune.reports.findings import replayed_run
 from cotune.reports.page import page
-from cotune.reports.replayed_run import replayed_run
 from cotune.units import counted, duration, number
 
 

@@ -15,7 +15,8 @@ from cotune.documents import goal_words, price_words
 from cotune.jobfile.settings import Settings
 from cotune.predict.evidence import Predictors
 from cotune.project.project import Project
-from cotune.project.run import ProjectRun, RunEvent, RunLayout, RunOptions
+from cotune.project.run import ProjectRun, RunLayout, RunOptions
+from cotune.run.supervise import RunEvent
 from cotune.space import Configs
 
 

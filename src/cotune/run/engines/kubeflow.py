@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from cotune.errors import UsageError, missing_extra
 from cotune.run.kubeflow.client import TrainRequest
 from cotune.run.kubeflow.task import FINISHED_MARK, GROUP, STATUS
-from cotune.run.launch import Launch, PolledEngine
+from cotune.run.launch import TERM_SECONDS, Launch, PolledEngine
 from cotune.run.remote import RemoteLaunch, prepared_launch
 from cotune.safety import private
 from cotune.types import Cause, Failure
@@ -78,7 +78,7 @@ class Kubeflow(PolledEngine[_Submitted]):
     python: str = "python"
     poll: float = 0.1
     ask_seconds: float = 5.0
-    term_seconds: float = 2.0
+    term_seconds: float = TERM_SECONDS
 
     def __post_init__(self) -> None:
         if self.backend not in ("kubernetes", "local"):

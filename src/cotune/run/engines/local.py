@@ -26,7 +26,7 @@ from cotune.errors import EngineError, UsageError
 from cotune.jobfile.pattern import pattern_of
 from cotune.run.command import check_servers, fill, numbers, program
 from cotune.run.environment import MALLOC, free_ports, group_env, node_env, rank_env
-from cotune.run.launch import Launch, PolledEngine, Started
+from cotune.run.launch import TERM_SECONDS, Launch, PolledEngine, Started
 from cotune.run.lease import Lease, leased
 from cotune.run.local.connection import Connection
 from cotune.run.local.launch_monitor import LocalLaunch
@@ -68,7 +68,7 @@ class Local(PolledEngine[LocalLaunch]):
     gpus: int | None = None
     gpu_slices: int | None = None
     poll: float = 0.02
-    term_seconds: float = 2.0
+    term_seconds: float = TERM_SECONDS
     isolate: bool = True
 
     def __post_init__(self) -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from cotune.errors import UsageError, missing_extra
-from cotune.run.launch import Launch, PolledEngine
+from cotune.run.launch import TERM_SECONDS, Launch, PolledEngine
 from cotune.run.remote import prepared_launch
 from cotune.types import Failure
 
@@ -42,7 +42,7 @@ class Ray(PolledEngine["RayLaunch"]):
     runtime_env: Mapping[str, Any] = field(default_factory=dict)
     private: Mapping[str, Any] = field(default_factory=dict)
     poll: float = 0.25
-    term_seconds: float = 2.0
+    term_seconds: float = TERM_SECONDS
 
     def __post_init__(self) -> None:
         strategies = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from cotune.errors import UsageError
-from cotune.run.launch import Launch, PolledEngine
+from cotune.run.launch import TERM_SECONDS, Launch, PolledEngine
 from cotune.run.remote import RemoteLaunch, prepared_launch
 from cotune.run.slurm.batch import FINISHED_MARK, GROUP, JOB, LOG, SCRIPT, batch_script, resources, time_limit
 from cotune.run.slurm.queue import (
@@ -65,7 +65,7 @@ class Slurm(PolledEngine[_Submitted]):
     devices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     poll: float = 0.1
     ask_seconds: float = 5.0
-    term_seconds: float = 2.0
+    term_seconds: float = TERM_SECONDS
 
     def __post_init__(self) -> None:
         if self.cpus is not None and self.cpus < 1:

@@ -19,11 +19,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from cotune.run.kubeflow.task import END, FINISHED_MARK, JOB, OVER, STATUS
+from cotune.run.kubeflow.task import END, FINISHED_MARK, JOB, LOOK_SECONDS, OVER, STATUS
 from cotune.run.local.messages import write_whole
 
 _END_SECONDS = 15.0  # for processes of this machine to end
-_LOOK_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +35,9 @@ class TrainRequest:
     runtime: str
     nodes: int
     resources: dict[str, int]
-    namespace: str | None = None
-    image: str | None = None
-    ask_seconds: float = 5.0
+    namespace: str | None
+    image: str | None
+    ask_seconds: float
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -67,7 +66,7 @@ def main() -> None:
         if time.monotonic() >= asked + request.ask_seconds:
             asked, status = time.monotonic(), str(client.get_job(name).status)
             write_whole(folder / STATUS, status)
-        if select.select([sys.stdin], [], [], _LOOK_SECONDS)[0]:  # nothing more is ever said: it was closed
+        if select.select([sys.stdin], [], [], LOOK_SECONDS)[0]:  # nothing more is ever said: it was closed
             break
     if status in OVER:
         print(*client.get_job_logs(name), sep="\n")
@@ -75,7 +74,7 @@ def main() -> None:
     (folder / END).touch()
     until = time.monotonic() + _END_SECONDS
     while request.backend == "local" and not (folder / FINISHED_MARK).exists() and time.monotonic() < until:
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(LOOK_SECONDS)
     _delete(client, name)
 
 

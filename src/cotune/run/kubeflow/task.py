@@ -29,7 +29,7 @@ FINISHED_MARK = "kubeflow.exit"
 JOB = "kubeflow.job"  # the TrainJob's name
 STATUS = "kubeflow.status"  # as the client was told last
 OVER = ("Complete", "Failed")
-_LOOK_SECONDS = 0.1
+LOOK_SECONDS = 0.1
 _KILL_SECONDS = 5.0  # for a task to end its worker
 
 
@@ -58,13 +58,13 @@ def host_all(folder: Path, workers: int, client: int) -> None:
     tasks = [subprocess.Popen(command, env={**os.environ, **told, "RANK": str(rank)}) for rank in range(workers)]
     try:
         while any(task.poll() is None for task in tasks) and not (folder / END).exists() and _is_there(client):
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(LOOK_SECONDS)
     finally:
         for task in tasks:
             task.terminate()
         until = time.monotonic() + _KILL_SECONDS
         while any(task.poll() is None for task in tasks) and time.monotonic() < until:
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(LOOK_SECONDS)
         for task in tasks:
             task.kill()
             task.wait()

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from cotune.run.environment import SINGLE_THREADED
+from cotune.run.processes import CHUNK
 
-_CHUNK = 1 << 16
 _SHORT_PATH = 40  # multiprocessing makes sockets below it, and the path of a socket has at most 107 bytes
 
 
@@ -58,7 +58,7 @@ class Connection:
         """Return the events of the next `timeout` seconds, as soon as there are any; None when the server is gone."""
         if not select.select([self._events], [], [], max(0.0, timeout))[0]:
             return []
-        chunk = os.read(self._events, _CHUNK)
+        chunk = os.read(self._events, CHUNK)
         if not chunk:
             return None
         *lines, self._rest = (self._rest + chunk).split(b"\n")

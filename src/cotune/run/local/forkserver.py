@@ -21,8 +21,6 @@ from cotune.run.local.leader import lead
 from cotune.run.local.messages import Group, tell
 from cotune.run.preload import preload
 
-_CHUNK = 1 << 16
-
 
 def serve(commands: int, events: int) -> None:
     """Carry out the commands that arrive, until the engine closes its end."""
@@ -46,11 +44,11 @@ class _Server:
         pending = b""
         while True:
             readable, _, _ = select.select([self.commands, signals], [], [])
-            if signals in readable and signal.SIGTERM in os.read(signals, _CHUNK):
+            if signals in readable and signal.SIGTERM in os.read(signals, processes.CHUNK):
                 return
             self._reap()
             if self.commands in readable:
-                chunk = os.read(self.commands, _CHUNK)
+                chunk = os.read(self.commands, processes.CHUNK)
                 if not chunk:
                     return
                 *lines, pending = (pending + chunk).split(b"\n")

@@ -17,13 +17,10 @@ from typing import Any, NoReturn
 
 from cotune.run import processes
 from cotune.run.lease import LOOK_SECONDS, Watch
-from cotune.run.local.messages import Group, Record, Slice, tell
+from cotune.run.local.messages import EXIT_SECONDS, Group, Record, Slice, tell
 from cotune.run.local.network import BRIDGE_ADDRESS, EmulatedNetwork
 from cotune.run.local.worker import PORT, work
 from cotune.run.memory import as_counted, leave_behind, resident_bytes
-
-_EXIT_SECONDS = 5.0  # for a script's own exit handlers, once all workers are done
-_CHUNK = 1 << 16
 
 
 def lead(group: Group, events: int) -> NoReturn:
@@ -138,7 +135,7 @@ class _Leader:
         sources = [self.signals] if self.deaf else [self.signals, self.told]
         readable, _, _ = select.select(sources, [], [], min(left, LOOK_SECONDS))
         if self.signals in readable:
-            self._hear(os.read(self.signals, _CHUNK))
+            self._hear(os.read(self.signals, processes.CHUNK))
         silent = self._bury(processes.reap())
         failed = self._listen() if self.told in readable else []
         if failed:
@@ -150,7 +147,7 @@ class _Leader:
             self._dismiss_servers()
             os.close(self.release)
             self.release = -1
-            self.deadline = time.monotonic() + _EXIT_SECONDS
+            self.deadline = time.monotonic() + EXIT_SECONDS
 
     def _dismiss_servers(self) -> None:
         """End the servers, which wait for workers that have no more to ask."""
@@ -202,7 +199,7 @@ class _Leader:
     def _listen(self) -> list[int]:
         """Read what workers say; return the ranks that say they failed, in that order."""
         failed: list[int] = []
-        said = os.read(self.told, _CHUNK).decode()
+        said = os.read(self.told, processes.CHUNK).decode()
         self.deaf = not said
         for line in said.splitlines():
             word, rank, at = line.split()

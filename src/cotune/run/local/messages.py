@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+EXIT_SECONDS = 5.0  # for a script's own exit handlers, once all workers are done
 _ATOMIC_BYTES = 4096  # a pipe takes so much from each of several writers without mixing them
 
 

@@ -24,7 +24,7 @@ import ray
 
 from cotune.run.environment import free_ports
 
-_LOOK_SECONDS = 0.1  # each look takes from the workers
+LOOK_SECONDS = 0.1  # each look takes from the workers
 _MOST_BYTES = 1 << 20
 _END_SECONDS = 10.0
 
@@ -96,7 +96,7 @@ class Worker:
             added = tuple((name, data) for name in self._names() if (data := self._added(name)))
             if added or over or time.monotonic() >= until:
                 return News(added, over and not added)
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(LOOK_SECONDS)
 
     def mark(self, name: str) -> None:
         """Leave a mark that the worker or its host looks for."""

@@ -25,17 +25,15 @@ from cotune.errors import UsageError
 from cotune.run.group_member import GroupMember, Peer
 from cotune.run.host import RELEASED
 from cotune.run.local.messages import Group, Record, write_whole
-from cotune.run.ray.actor import News, Place, Worker
+from cotune.run.ray.actor import LOOK_SECONDS, News, Place, Worker
 from cotune.run.ray.cluster import bundle, first_line, fitting, listens
 from cotune.run.reasons import last_line, reason
 from cotune.run.remote import STOP, RemoteLaunch
 from cotune.types import Cause, Config, Failure
 
 _NEWS_SECONDS = 1.0
-_LOOK_SECONDS = 0.1
 _GONE_SECONDS = 1.0
-_LOST_SECONDS = 5.0  # for an actor to answer
-_END_SECONDS = 5.0
+_ANSWER_SECONDS = 5.0  # for an actor
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +126,7 @@ class RayLaunch:
             actor.end.remote() for rank, actor in enumerate(self.actors) if self.placed and rank not in self.silent
         ]
         if replies:
-            ray.wait(replies, num_returns=len(replies), timeout=_END_SECONDS)
+            ray.wait(replies, num_returns=len(replies), timeout=_ANSWER_SECONDS)
         for actor in self.actors:
             ray.kill(actor)
         with contextlib.suppress(RayError):
@@ -241,7 +239,7 @@ class RayLaunch:
     def _hear_out(self) -> None:
         """End the workers now and hear the last of them; an actor that cannot answer any more is lost."""
         self._tell("signal", int(signal.SIGUSR1))
-        until = time.monotonic() + _LOST_SECONDS
+        until = time.monotonic() + _ANSWER_SECONDS
         while self.expected and self.lost is None:
             ready, _ = ray.wait(list(self.expected), num_returns=1, timeout=max(0.0, until - time.monotonic()))
             if not ready:
@@ -272,7 +270,7 @@ def _is_gone(node: str) -> bool:
         at = next((one for one in _alive() if one["NodeID"] == node), None)
         if at is None or not listens(at["NodeManagerAddress"], at["NodeManagerPort"]):
             return True
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(LOOK_SECONDS)
     return False
 
 
