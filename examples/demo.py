@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import ceil
 from pathlib import Path
 
@@ -99,43 +99,35 @@ def chosen_deadline(folder: Path) -> float:
                 break
             show(folder, "profile", "--cover", "--budget", MORE)
         show_knee(project)
-        choice = DemoChoice.between(project.planner().from_scratch())
-    deadline, fastest = choice.plan.goal.deadline or NO_HURRY, choice.fastest
+        cheapest, plan, fastest = chosen_plans(project.planner().from_scratch())
+    deadline = plan.goal.deadline or NO_HURRY
     print(f"\na deadline of {deadline:.0f} s, which one worker is not likely to keep:")
-    rows = (("cheaper, later", choice.cheapest), ("the plan", choice.plan), ("dearer, earlier", fastest))
-    for words, one in rows if choice.plan.config != fastest.config else rows[:2]:
+    rows = (("cheaper, later", cheapest), ("the plan", plan), ("faster, at more cost", fastest))
+    for words, one in rows if plan.config != fastest.config else rows[:2]:
         config, seconds, cost = one.config, one.forecast.seconds.mid, one.forecast.cost.mid
-        told = f"batch {config.batch_size} on {counted(config.workers, 'worker')}"
-        print(f"  {words:16}  {told:22}  {seconds:5.1f} s  {cost:6.1f} device-seconds")
+        layout = f"batch {config.batch_size} on {counted(config.workers, 'worker')}"
+        print(f"  {words:20}  {layout:22}  {seconds:5.1f} s  {cost:6.1f} device-seconds")
     return deadline
 
 
-@dataclass(frozen=True)
-class DemoChoice:
-    """A plan for a deadline that one worker cannot keep, and what there is where there is no hurry."""
+def chosen_plans(planner: Planner) -> tuple[Plan, Plan, Plan]:
+    """Return the cheapest plan, that for a deadline which one worker cannot meet, and the fastest.
 
-    cheapest: Plan
-    fastest: Plan
-    plan: Plan
-
-    @classmethod
-    def between(cls, planner: Planner) -> DemoChoice:
-        """Return the plan for the first deadline, from a short one on, that asks for several workers but not the most.
-
-        Where there is none such, several workers are enough.
-        """
-        cheapest, fastest = (asked(planner, NO_HURRY, prefer).plan() for prefer in ("cheap", "fast"))
-        deadline, several = fastest.forecast.seconds.mid, fastest
-        while deadline < NO_HURRY:
-            plan = feasible(planner, float(ceil(deadline)))
-            if plan is not None and plan.config.workers == 1:
+    The deadline is the first, from a short one on, that asks for several workers but not the most; where there is none
+    such, several workers are enough.
+    """
+    cheapest, fastest = (asked(planner, NO_HURRY, prefer).plan() for prefer in ("cheap", "fast"))
+    deadline, several = fastest.forecast.seconds.mid, fastest
+    while deadline < NO_HURRY:
+        plan = feasible(planner, float(ceil(deadline)))
+        if plan is not None and plan.config.workers == 1:
+            break
+        if plan is not None:
+            several = plan
+            if plan.config.workers < fastest.config.workers:
                 break
-            if plan is not None:
-                several = plan
-                if plan.config.workers < fastest.config.workers:
-                    break
-            deadline *= LONGER
-        return cls(cheapest, fastest, several)
+        deadline *= LONGER
+    return cheapest, several, fastest
 
 
 def show_knee(project: cotune.Project) -> None:

@@ -26,8 +26,7 @@ def test_the_plan_has_several_workers_between_a_cheaper_late_one_and_a_dearer_ea
 ) -> None:
     project = cotune.open(recording=ROOT / "recordings" / name, target=target)
     project.profile()
-    choice = demo.DemoChoice.between(project.planner().from_scratch())
-    cheapest, plan, fastest = choice.cheapest, choice.plan, choice.fastest
+    cheapest, plan, fastest = demo.chosen_plans(project.planner().from_scratch())
     assert plan.config.workers > 1
     assert plan.forecast.probability >= demo.CONFIDENCE
     assert cheapest.forecast.cost.mid < plan.forecast.cost.mid <= fastest.forecast.cost.mid

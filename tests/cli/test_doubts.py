@@ -16,7 +16,7 @@ from cotune.cli.doubts import (
     doubt_seed,
     doubt_target,
 )
-from cotune.cli.profile_result import sum_up
+from cotune.cli.verbs.profile import sum_up
 from cotune.jobfile.scripts import note_digests
 from cotune.jobfile.settings import loads
 from cotune.probe.measure import Limits

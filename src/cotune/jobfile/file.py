@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from cotune.errors import InvalidFile, UsageError, suggestion
 from cotune.jobfile import names
-from cotune.jobfile.length import parsed
+from cotune.jobfile.length import Length, parsed
 from cotune.safety import yaml_text
 from cotune.safety.printable import printable
 from cotune.types import ASYNCHRONOUS, STOP_GRACE, Framework, Prefer, Schedule, Value, rule_power
@@ -43,11 +43,6 @@ def _pattern(value: str) -> str:
         re.compile(value)
     except re.error as error:
         raise ValueError(f"a regular expression ({error})") from None
-    return value
-
-
-def _length(value: str) -> str:
-    parsed(value)
     return value
 
 
@@ -223,7 +218,7 @@ class JobFile(_Section):
     target: Annotated[TargetSection | None, BeforeValidator(_readable_target)] = None
     deadline: Duration | None = None
     epochs: int | None = Field(default=None, gt=0, le=MOST_WHOLE)
-    length: Annotated[str, AfterValidator(_length)] | None = None
+    length: Annotated[Length, BeforeValidator(parsed, json_schema_input_type=str)] | None = None
     sequence: int | None = Field(default=None, gt=0, le=MOST_WHOLE)
     max_epochs: int = Field(default=30, gt=0, le=MOST_WHOLE)
     confidence: Confidence = 0.9

@@ -32,18 +32,9 @@ class Length:
     of: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """A length in parts: the examples of one, how many there are, and how the job counts."""
-
-    examples: int | None
-    parts: int
-    counting: ProgressUnit
-
-
-def parsed(text: str) -> Length:
+def parsed(text: object) -> Length:
     """Return a length as written, or raise ValueError."""
-    said = _LENGTH.fullmatch(text.strip())
+    said = _LENGTH.fullmatch(str(text).strip())
     count = float(said[1].replace(",", "").replace("_", "")) * _TIMES[said[2].lower()] if said else 0.0
     if said is None or not 0 < count < 1e18:
         raise ValueError("a length such as 20000 steps, 20000 steps of 64, 2e9 tokens or 15 epochs")
@@ -51,18 +42,23 @@ def parsed(text: str) -> Length:
     return Length(count, cast("Unit", unit), int(said[4]) if said[4] else None)
 
 
-def cut(length: Length, *, examples: int | None, sequence: int | None, batch: int | None, source: str) -> Cut:
-    """Return a length in parts, given the examples of an epoch, the tokens of an example and the batch of its steps."""
+def cut(
+    length: Length, *, examples: int | None, sequence: int | None, batch: int | None, source: str
+) -> tuple[int | None, int, ProgressUnit]:
+    """Return a length in parts: the examples of one, how many there are, and how the job counts.
+
+    Given are the examples of an epoch, the tokens of an example and the batch of its steps.
+    """
     whole = _examples(length, examples, sequence, batch, source)
     if whole is None:  # epochs of unknown size
         each = 1 if length.count >= _WHOLE_EPOCHS else 2 ** math.ceil(math.log2(LEAST_PARTS / length.count))
-        return Cut(None, math.ceil(length.count * each), ProgressUnit("epochs", float(each), sequence))
+        return None, math.ceil(length.count * each), ProgressUnit("epochs", float(each), sequence)
     if length.unit == "epochs" and length.count >= _WHOLE_EPOCHS and length.count == int(length.count):
-        return Cut(examples, int(length.count), ProgressUnit("epochs", 1.0, sequence))
+        return examples, int(length.count), ProgressUnit("epochs", 1.0, sequence)
     part = max(1, 2 ** math.floor(math.log2(whole / LEAST_PARTS))) if whole > LEAST_PARTS else 1
     parts = math.ceil(whole / part)
     of_epoch = examples / part if examples else float(parts)
-    return Cut(part, parts, ProgressUnit(length.unit, of_epoch, sequence, examples is not None))
+    return part, parts, ProgressUnit(length.unit, of_epoch, sequence, examples is not None)
 
 
 def _examples(
@@ -72,8 +68,8 @@ def _examples(
     if length.unit == "steps":
         of = length.of or batch
         if of is None:
-            told = f"{length.count:g} steps of {{global batch}}"
-            raise InvalidFile(f"{source}: length: steps of which global batch? write `{told}`, or give `global_batch`")
+            steps = f"{length.count:g} steps of {{global batch}}"
+            raise InvalidFile(f"{source}: length: steps of which global batch? write `{steps}`, or give `global_batch`")
         return length.count * of
     if length.unit == "tokens":
         if sequence is None:

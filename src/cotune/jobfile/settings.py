@@ -15,7 +15,7 @@ from cotune.devices.present import visible_gpus
 from cotune.errors import InvalidFile, NotFound, UsageError, suggestion
 from cotune.jobfile import metric_names, names
 from cotune.jobfile.file import DeviceSection, JobFile, asked, checked
-from cotune.jobfile.length import Cut, cut, parsed
+from cotune.jobfile.length import cut
 from cotune.jobfile.pattern import group_of, metric_in, metrics_in, pattern_of, require_unit
 from cotune.jobfile.search_space import check_axis, large_model, space_of, whole
 from cotune.safety.printable import printable
@@ -127,12 +127,12 @@ def _records(file: JobFile, folder: Path, source: str) -> Settings:
     engine, settings = _engine(file, source)
     metric = (file.target and file.target.metric) or file.metric or (file.pattern and metric_in(file.pattern))
     metric = metric or "accuracy"
-    length = _length(file, command, source)
+    examples, parts, counting = _length(file, command, source)
     rate = LearningRate(file.lr.at, file.lr.global_batch, file.lr.rule or "linear") if file.lr else None
     job = Job(
         name=file.name or _name(command, folder),
         command=command,
-        examples=length.examples,
+        examples=examples,
         metric=metric,
         better=_better(file, metric),
         lr=rate,
@@ -141,7 +141,7 @@ def _records(file: JobFile, folder: Path, source: str) -> Settings:
         env=tuple(sorted(file.env.items())),
         where=_where(engine, settings),
         log=_log(file, source),
-        counting=length.counting,
+        counting=counting,
         schedule=None if file.schedule == "unknown" else file.schedule,
         scaling="unknown" if rate is None else "scaled" if rule_power(rate.rule) > 0 else "fixed",
         framework=file.framework,
@@ -154,7 +154,7 @@ def _records(file: JobFile, folder: Path, source: str) -> Settings:
         ),
         file.currency,
     )
-    goal = _goal(file, length.parts if file.length and file.target is None else file.epochs, length.parts)
+    goal = _goal(file, parts if file.length and file.target is None else file.epochs, parts)
     require_unit(job, goal.target)
     if file.layout is not None:
         job = replace(job, large=large_model(file, cluster, folder, source))
@@ -178,17 +178,14 @@ def _records(file: JobFile, folder: Path, source: str) -> Settings:
     )
 
 
-def _length(file: JobFile, command: tuple[str, ...], source: str) -> Cut:
+def _length(file: JobFile, command: tuple[str, ...], source: str) -> tuple[int | None, int, ProgressUnit]:
     """Return how long the training is and how it counts: by its length, else in epochs."""
     if file.length is not None:
         if file.epochs is not None or "max_epochs" in file.model_fields_set:
             given = "epochs" if file.epochs is not None else "max_epochs"
-            raise InvalidFile(
-                f"{source}: the job has a length ({file.length}), so {given} cannot be given too; drop one"
-            )
+            raise InvalidFile(f"{source}: the job has a length, so {given} cannot be given too; drop one")
         batch = file.global_batch or (file.lr.global_batch if file.lr else None)
-        length = parsed(file.length)
-        return cut(length, examples=file.examples, sequence=file.sequence, batch=batch, source=source)
+        return cut(file.length, examples=file.examples, sequence=file.sequence, batch=batch, source=source)
     told = set(re.compile(file.pattern).groupindex) if file.pattern else set()
     unit: Unit = "epochs"
     for group, name in (("tokens", "tokens"), ("step", "steps")):
@@ -200,7 +197,7 @@ def _length(file: JobFile, command: tuple[str, ...], source: str) -> Cut:
             "; where each is an epoch to the job, name it so in the pattern: (?P<epoch>...)" if unit == "steps" else ""
         )
         raise InvalidFile(f"{source}: the job counts {unit}: say how long it is with {how}{whole}")
-    return Cut(file.examples, file.epochs or file.max_epochs, ProgressUnit(unit, 1.0, file.sequence))
+    return file.examples, file.epochs or file.max_epochs, ProgressUnit(unit, 1.0, file.sequence)
 
 
 def _present(engine: str, settings: Mapping[str, Any]) -> dict[str, DeviceSection]:
