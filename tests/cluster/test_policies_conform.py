@@ -16,7 +16,7 @@ from cotune.cluster.node_packing import placer
 from cotune.cluster.parameter_servers import ParameterServerWork
 from cotune.cluster.policy import Active, Policy, Submission
 from cotune.cluster.simulate import simulate
-from cotune.cluster.simulate.archive import kept
+from cotune.cluster.simulate.metrics import metrics
 from cotune.cluster.simulate.world import Simulated
 from cotune.cluster.testing import NODES, SMALL, elastic, rigid
 from cotune.cluster.work import Steady
@@ -129,10 +129,9 @@ def test_every_policy_and_metric_lives_with_jobs_that_take_no_time_or_never_end(
     if hasattr(policy, "history"):
         policy = replace(policy, history=tuple(job.gpus * job.seconds for job in trace))
     for jobs, ended in ((trace, 3), (trace[1:2], 0)):
-        found = simulate(jobs, SMALL, policy, keep_spells=True)
-        told = kept(found)
-        assert told["metrics"]["unfinished"] + told["metrics"]["declined"] == len(jobs) - ended
-        assert told["metrics"]["fairness"]["jain"] is None or 0 < told["metrics"]["fairness"]["jain"] <= 1
+        found = metrics(simulate(jobs, SMALL, policy))
+        assert found["unfinished"] + found["declined"] == len(jobs) - ended
+        assert found["fairness"]["jain"] is None or 0 < found["fairness"]["jain"] <= 1
 
 
 @pytest.mark.parametrize("name", POLICIES)
