@@ -36,7 +36,6 @@ RIVALS = (
     "reinforce(cell=rnn)",
     "reinforce",
     "reinforce(answer=probable)",
-    "reinforce(entropy=0.01)",
 )
 SIZES = (
     ("16 layers, 3 types, 64 units", 16, 3, 64, 3.0, 20),

@@ -22,8 +22,8 @@ from cotune.cluster.policies.optimus import Optimus
 from cotune.cluster.simulate import simulate
 from cotune.cluster.testing import elastic, rigid
 from cotune.lab.bench.prediction import bench_prediction
-from cotune.lab.predictors.eta import Eta
 from cotune.lab.predictors.optimus import Optimus as OptimusLaws
+from cotune.lab.predictors.simple_laws import Eta
 from cotune.modelling.counting.profiler import profiled
 from cotune.modelling.layer_sums import read_network, summed_seconds
 from cotune.modelling.paleo_torch import layers_of

@@ -154,6 +154,11 @@ def modules(folder: str) -> Mapping[str, str]:
     return {name: point.module for name, point in _points(folder).items() if is_there(point.module)}
 
 
+def part(folder: str, name: str) -> Any:
+    """Return what an entry point `cotune.FOLDER` names."""
+    return _points(folder)[name].load()
+
+
 def of_room(name: str, wanted_by: str) -> Any:
     """Return what a room offers to the core by that name; the core works without the rooms."""
     point = _points("rooms").get(name)

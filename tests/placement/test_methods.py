@@ -98,9 +98,9 @@ def test_an_unknown_method_is_explained() -> None:
         method_of("genetics", profile, problem)
 
 
-def test_the_cell_entropy_and_temperature_of_the_policy_are_settings() -> None:
+def test_the_cell_and_temperature_of_the_policy_are_settings() -> None:
     profile, problem = problem_of(1)
-    text = "reinforce(rounds=5, cell=rnn, entropy=0.01, temperature=2.0, answer=probable)"
+    text = "reinforce(rounds=5, cell=rnn, temperature=2.0, answer=probable)"
     plan = method_of(text, profile, problem).place(problem, random.Random(0))
     assert plan is None or np.isfinite(plan.cost_per_million)
 

@@ -2,5 +2,5 @@
 
 strategies/, searches/   the rivals, those of one idea in one file
 bench/                   goals, predictions and layouts whose answer is recorded, and how far each method is off
-importers/               readers of published measurements, one file each
+importers/               readers of published measurements
 """

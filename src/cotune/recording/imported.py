@@ -1,6 +1,6 @@
-"""Published measurements as recordings: one small reader for each data set.
+"""Published measurements as recordings: a reader for each data set.
 
-A reader is one file with `recordings(source) -> Iterator[Imported]`. Measured rows only;
+A reader is a function (source) -> Iterator[Imported]. Measured rows only;
 of several placements the one with the fewest nodes, and of those the most even. Where an
 epoch is not defined by the data set, it is a round number of examples that the reader
 names: only ratios of seconds matter then.
@@ -9,7 +9,6 @@ names: only ratios of seconds matter then.
 from __future__ import annotations
 
 import csv
-import importlib
 import io
 import zlib
 from collections.abc import Iterator
@@ -45,9 +44,9 @@ def import_recordings(name: str, source: Path, into: Path) -> list[Path]:
         raise NotFound(f"no reader named {name!r}; there are {', '.join(names())}{suggestion(known, names())}")
     if not source.is_dir():
         raise NotFound(f"no folder {source}")
-    reader = importlib.import_module(registry.modules("importers")[known])
+    reader = registry.part("importers", known)
     try:
-        found: list[Imported] = list(reader.recordings(source))
+        found: list[Imported] = list(reader(source))
     except (KeyError, TypeError, ValueError, ArithmeticError) as error:
         raise InvalidFile(f"{source} is not what the reader {name} expects: {error!r}") from None
     if not found:

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cotune.lab.pava import monotone, pava, squared_errors
-from cotune.lab.predictors.isotonic import Isotonic, weights
+from cotune.lab.predictors.isotonic import Isotonic, monotone, pava, squared_errors, weights
 from cotune.space import Configs
 from cotune.types import Config
 from predict.worlds import JOB, grid, plain_step, timed, trained

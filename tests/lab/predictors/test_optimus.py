@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import least_squares
 
-from cotune.lab.predictors.amdahl import Amdahl
 from cotune.lab.predictors.optimus import Optimus, slowest_share
+from cotune.lab.predictors.simple_laws import Amdahl
 from cotune.predict.learn import forecaster
 from cotune.predict.loss_curve import epochs_to, fit_loss, without_outliers
 from cotune.space import Configs
@@ -56,7 +56,7 @@ def test_the_slowest_server_sets_the_pace_where_tensors_stay_whole() -> None:
 def test_amdahl_finds_the_serial_part() -> None:
     samples = [Sample(Config.data_parallel(32, n), epoch_seconds=10 + 90 / n) for n in (1, 2, 8)]
     model = Amdahl().fit_seconds(JOB, samples)
-    assert (model.serial, model.parallel) == (pytest.approx(10), pytest.approx(90))
+    assert model.predict(Configs.of([Config.data_parallel(32, 4)])) == pytest.approx([10 + 90 / 4])
 
 
 @settings(max_examples=40, deadline=None)

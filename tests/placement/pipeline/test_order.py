@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cotune.placement.pipeline.order import actions, ahead, rows, shared
+from cotune.placement.pipeline.placed import actions, ahead, rows, shared
 
 few = st.integers(1, 6)
 

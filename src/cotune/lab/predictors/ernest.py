@@ -1,4 +1,4 @@
-"""Ernest's law of machines and input, and its choice of what to measure.
+"""Ernest's law of machines and input.
 
     t(s, m) = th0 + th1 s / m + th2 ln m + th3 m                          all terms >= 0
 
@@ -6,13 +6,6 @@ s is the input and m the machines: a serial part, a part that is shared out, a t
 messages and what every machine costs. Here an iteration is one training step, so its input is
 the global batch, and s / m what one worker takes of it. The coefficients are found by
 non-negative least squares on the seconds themselves, as published.
-
-What to measure (A-optimal design): of the candidates i with features f_i, each divided by its
-mean, and costs c_i, take the weights
-
-    min trace (sum_i l_i f_i f_i^T)^-1       0 <= l_i <= 1,   sum_i l_i c_i <= budget
-
-and run those with a weight above 0.3.
 
 Reference: Venkataraman et al., Ernest: efficient performance prediction for advanced analytics, NSDI 2016.
 """
@@ -23,14 +16,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import minimize, nnls
+from scipy.optimize import nnls
 
 from cotune.predict.coefficients import SumOfTerms
 from cotune.predict.samples import timings
 from cotune.space import Configs
-from cotune.types import Floats, Ints, Job, Sample
+from cotune.types import Floats, Job, Sample
 
-WORTH_RUNNING = 0.3
 _LEAST = 1e-3  # of a typical step: no step takes nothing, whatever the law says outside what was measured
 
 
@@ -62,37 +54,3 @@ def fit(rows: Floats, seconds: Floats) -> Floats:
     scale[scale == 0] = 1.0  # ln m where all are on one machine
     coefficients, _ = nnls(rows / scale, seconds)  # of columns of like size, which is solved more exactly
     return np.asarray(coefficients / scale, dtype=np.float64)
-
-
-def design(rows: Floats, costs: Floats, budget: float) -> Floats:
-    """Return the weight of each candidate in the design of least variance within a budget."""
-    means = rows.mean(axis=0)
-    features = rows[:, means > 0] / means[means > 0]
-    if np.linalg.matrix_rank(features) < features.shape[1]:
-        raise ValueError(f"{len(rows)} candidates cannot tell {features.shape[1]} terms apart")
-    if costs.sum() <= budget:
-        return np.ones(len(rows))
-    start = np.full(len(rows), budget / costs.sum())
-
-    def variance(weights: Floats) -> tuple[float, Floats]:
-        inverse = np.linalg.inv((features * weights[:, None]).T @ features)
-        return float(np.trace(inverse)), -((features @ inverse) ** 2).sum(axis=1)
-
-    unit = variance(start)[0]
-    found = minimize(
-        lambda weights: tuple(part / unit for part in variance(weights)),
-        start,
-        jac=True,
-        method="SLSQP",
-        bounds=[(0.0, 1.0)] * len(rows),
-        constraints={"type": "ineq", "fun": lambda w: 1 - w @ costs / budget, "jac": lambda _: -costs / budget},
-        options={"maxiter": 500, "ftol": 1e-12},
-    )
-    weights: Floats = np.clip(found.x, 0.0, 1.0)
-    return weights
-
-
-def worth_running(weights: Floats) -> Ints:
-    """Return the candidates that a design says to run, the most wanted first."""
-    order = np.argsort(-weights, kind="stable")
-    return order[weights[order] > WORTH_RUNNING]

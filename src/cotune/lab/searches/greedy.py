@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cotune.bounds import Count
-from cotune.lab.best_seen import BestSeen
+from cotune.lab.searches import BestSeen
 from cotune.plan import Point, Rank
 from cotune.space import Space
 

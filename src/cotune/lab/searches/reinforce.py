@@ -28,7 +28,7 @@ import numpy as np
 
 from cotune.bounds import Count, NotNegative, Positive, Whole
 from cotune.errors import missing_extra
-from cotune.lab.best_seen import BestSeen
+from cotune.lab.searches import BestSeen
 from cotune.plan import Point, Rank
 from cotune.space import Space
 from cotune.types import Floats, Ints
@@ -48,7 +48,6 @@ class Reinforce:
     rate: Positive = 1e-2
     gamma: NotNegative = 0.1
     penalty: NotNegative = 5.0
-    entropy: NotNegative = 0.0
     temperature: Positive = 1.0
     cell: Literal["lstm", "rnn"] = "lstm"
     answer: Literal["best", "probable"] = "best"
@@ -75,10 +74,10 @@ class Reinforce:
             self._train(policy, optimiser, space, rank, rng)
             seen, reward = BestSeen(measured), _Reward(self.gamma, self.penalty)
             for episode in range(episodes):
-                points, _, _ = policy(1, self.temperature if episode else 0.0, None)
+                points, _ = policy(1, self.temperature if episode else 0.0, None)
                 if episode:  # the first is what the cost model taught; from then on chance tries its neighbours
                     points = self._explored(space, points, np.random.default_rng(rng.getrandbits(64)))
-                _, likely, _ = policy(1, self.temperature, points)
+                _, likely = policy(1, self.temperature, points)
                 advantage = torch.from_numpy(reward.advantage(seen.judge(points)[:, 0]))
                 _descend(optimiser, -(advantage.float() * likely).mean())
         return seen.point
@@ -98,15 +97,15 @@ class Reinforce:
             chance = np.random.default_rng(rng.getrandbits(64))
             own = round_ >= self.pretrain
             forced = None if own else chance.integers(0, np.array(space.shape), (self.plans, len(space.shape)))
-            points, likely, spread = policy(self.plans, self.temperature, forced)
+            points, likely = policy(self.plans, self.temperature, forced)
             advantage = torch.from_numpy(reward.advantage(seen.judge(points)[:, 0]))
-            _descend(optimiser, -(advantage.float() * likely).mean() - self.entropy * spread.mean())
+            _descend(optimiser, -(advantage.float() * likely).mean())
             same = same + 1 if own and (points == points[0]).all() else 0
             if same == self.settled:
                 break
         if self.answer == "probable":
             with torch.no_grad():
-                points, _, _ = policy(1, 0.0, None)
+                points, _ = policy(1, 0.0, None)
             return tuple(int(choice) for choice in points[0])
         return seen.point
 
@@ -155,7 +154,7 @@ class _Reward:
 
 
 def _policy(settings: Reinforce, space: Space) -> torch.nn.Module:
-    """Return a module (plans, temperature, forced points) -> (points, log likelihoods, entropies)."""
+    """Return a module (plans, temperature, forced points) -> (points, log likelihoods)."""
     import torch
 
     sizes = space.shape
@@ -172,13 +171,11 @@ def _policy(settings: Reinforce, space: Space) -> torch.nn.Module:
             self.cell = kind(width, settings.hidden)
             self.head = torch.nn.Linear(settings.hidden, most)
 
-        def forward(
-            self, plans: int, temperature: float, forced: Ints | None
-        ) -> tuple[Ints, torch.Tensor, torch.Tensor]:
+        def forward(self, plans: int, temperature: float, forced: Ints | None) -> tuple[Ints, torch.Tensor]:
             state: torch.Tensor | tuple[torch.Tensor, torch.Tensor] | None = None
             previous = torch.zeros(plans, most)
             chosen: list[torch.Tensor] = []
-            likely, spread = torch.zeros(plans), torch.zeros(plans)
+            likely = torch.zeros(plans)
             for place in range(len(sizes)):
                 state = self.cell(torch.cat([known[place].expand(plans, -1), previous], dim=1), state)
                 scores = self.head(state[0] if self.lstm else state) + masks[place]
@@ -188,10 +185,9 @@ def _policy(settings: Reinforce, space: Space) -> torch.nn.Module:
                 else:
                     choice = torch.multinomial(logs.exp(), 1)[:, 0] if temperature else logs.argmax(dim=1)
                 likely = likely + logs.gather(1, choice[:, None])[:, 0]
-                spread = spread - (logs.exp() * logs.clamp(min=-1e9)).sum(dim=1)
                 previous = torch.nn.functional.one_hot(choice, most).float()
                 chosen.append(choice)
-            return torch.stack(chosen, dim=1).numpy(), likely, spread
+            return torch.stack(chosen, dim=1).numpy(), likely
 
     return Policy()
 

@@ -2,9 +2,10 @@
 
     joint     min over (workers r, batch b) of  r x N x epoch(b, r)      N: epochs to the target
               subject to  P(target, deadline and budget are met) >= confidence                  (11)
-    cynthia   min over n of  n x N x epoch(n)      epoch(n) by `lab/predictors/cynthia.py`, a fixed batch of 32
+    cynthia   min over n of  n x N x epoch(n)      epoch(n) by `lab/predictors/simple_laws.py`, a fixed batch of 32
     optimus   the same by `lab/predictors/optimus.py`, at the batch the user has
     pollux    max goodput(b, r) = throughput(b, r) x efficiency(b r), which is the least time to the target
+    oracle    the cheapest config that meets the goal, by the truth itself
 
 Pollux's throughput law is used as published. The efficiency of a global batch, the progress that one example makes in
 it, is what the learning curves say instead of the gradient noise. `joint` refuses what `cotune plan` refuses. The
@@ -24,8 +25,6 @@ from cotune.bounds import Count
 from cotune.lab.restricted import POINT_FORECAST, nearest_batch, planned
 from cotune.lab.strategy import Decision, Lab
 from cotune.predict import ACCURACY, SECONDS
-
-__all__ = ["Cynthia", "Joint", "Optimus", "Pollux"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,3 +68,11 @@ class Pollux:
     def decide(self, lab: Lab) -> Decision:
         forecast = lab.forecaster(lab.profile(lab.space), "pollux")
         return planned(lab, lab.space, forecast, "fast", POINT_FORECAST)
+
+
+@dataclass(frozen=True, slots=True)
+class Oracle:
+    """Know the truth: the bound that no strategy can beat."""
+
+    def decide(self, lab: Lab) -> Decision:
+        return lab.hindsight()

@@ -26,8 +26,7 @@ from cotune.placement.pipeline.clicks import made_up
 from cotune.placement.pipeline.ctr import network
 from cotune.placement.pipeline.layers import Flow, PipelineNetwork, Segment
 from cotune.placement.pipeline.meeting import connect, from_first, gathered, join
-from cotune.placement.pipeline.order import BatchShare, rows
-from cotune.placement.pipeline.placed import Placed
+from cotune.placement.pipeline.placed import BatchShare, Placed, rows
 from cotune.placement.pipeline.unit import PipelineRank, StageNeighbour, Unit, together
 from cotune.types import Stage
 from cotune.workloads.program import exit_code

@@ -19,8 +19,7 @@ import torch.distributed as dist
 
 from cotune.errors import UsageError
 from cotune.placement.pipeline.channels import Channel
-from cotune.placement.pipeline.order import BatchShare, shared
-from cotune.placement.pipeline.placed import Placed
+from cotune.placement.pipeline.placed import BatchShare, Placed, shared
 from cotune.placement.pipeline.unit import PipelineRank, StageNeighbour
 
 _CONNECT_SECONDS = 60.0

@@ -25,8 +25,7 @@ from cotune.placement.pipeline.clicks import read, shards_of
 from cotune.placement.pipeline.ctr import network
 from cotune.placement.pipeline.layers import Flow, PipelineNetwork
 from cotune.placement.pipeline.meeting import connect, connect_servers, from_first, gathered, join
-from cotune.placement.pipeline.order import rows
-from cotune.placement.pipeline.placed import Placed
+from cotune.placement.pipeline.placed import Placed, rows
 from cotune.placement.pipeline.saving import restore, restore_rows, save, save_rows
 from cotune.placement.pipeline.shards import Lane, Prefetched, dealt
 from cotune.placement.pipeline.table_servers import TableServer

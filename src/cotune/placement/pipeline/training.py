@@ -18,8 +18,7 @@ import torch
 import cotune
 from cotune.placement.pipeline.channels import Told
 from cotune.placement.pipeline.checkpoint import LanePlace
-from cotune.placement.pipeline.order import actions, ahead
-from cotune.placement.pipeline.placed import Placed
+from cotune.placement.pipeline.placed import Placed, actions, ahead
 from cotune.placement.pipeline.shards import Prefetched
 from cotune.placement.pipeline.unit import Unit
 

@@ -27,7 +27,7 @@ from torch.optim import SGD, Adagrad, Adam, Optimizer, SparseAdam
 from cotune.errors import UsageError
 from cotune.placement.pipeline.channels import Told, Wire
 from cotune.placement.pipeline.layers import LOSS, Flow, PipelineNetwork, Segment
-from cotune.placement.pipeline.order import BatchShare
+from cotune.placement.pipeline.placed import BatchShare
 from cotune.placement.pipeline.table_servers import ServedRows, tables_of, tell_pause, tell_step
 from cotune.types import Stage
 
