@@ -224,18 +224,15 @@ def test_every_ready_made_model_can_be_counted(name: str) -> None:
     assert found.peak_bytes > found.parameter_bytes
 
 
-def test_counting_resnet50_needs_neither_gigabytes_nor_torchs_compiler() -> None:
+def test_counting_a_large_batch_of_resnet50_takes_no_gigabytes() -> None:
     # Of a program that was started by a larger one, `ru_maxrss` is that one's.
     code = (
-        "import sys; from pathlib import Path; from cotune.modelling.workloads.named import find;"
+        "from pathlib import Path; from cotune.modelling.workloads.named import find;"
         "from cotune.modelling.counting.trace import count; count(find('resnet50'), 256);"
-        "print(Path('/proc/self/status').read_text().partition('VmHWM:')[2].split()[0]);"
-        "print('torch._dynamo' in sys.modules, 'sympy' in sys.modules)"
+        "print(Path('/proc/self/status').read_text().partition('VmHWM:')[2].split()[0])"
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    most_kb, compiler, algebra = shown.split()
-    assert int(most_kb) * 1024 < 1e9
-    assert (compiler, algebra) == ("False", "False")  # their imports take longer than all the counting
+    assert int(shown) * 1024 < 1e9
 
 
 def test_measured_steps_have_a_median_and_a_spread() -> None:

@@ -6,7 +6,7 @@
     dispatch     seconds per operator of training steps that have hardly any arithmetic, and
     step         what such a step takes beside them: a line through steps of few and of many operators
 
-A CPU is measured as one worker has it: one core, unless told otherwise. The best of some repeats
+A CPU is measured as one worker has it: one core, unless `threads` says otherwise. The best of some repeats
 counts, since a machine is only ever slowed down by others.
 """
 
@@ -35,7 +35,7 @@ _FEW, _MANY = 2, 24  # layers
 
 
 def calibrate(device: str = "auto", threads: int = 1) -> Calibration:
-    """Measure this machine: its first GPU where there is one (`auto`), else so many CPU threads."""
+    """Measure this machine: its first GPU where there is one (`auto`), else `threads` CPU threads."""
     gpu = device == "cuda" or (device == "auto" and torch.cuda.is_available())
     with cores(threads):
         return _measured(gpu, threads)

@@ -34,7 +34,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class LayerCounts:
-    """What one layer does in a step, backward included, and what it keeps."""
+    """What one layer does in a step, backward included, and what it stores."""
 
     name: str
     kind: str
@@ -90,7 +90,7 @@ class Counts:
 
     @cached_property
     def without_formula(self) -> Mapping[str, int]:
-        """Return the operators whose operations nobody knows, and how often each is called."""
+        """Return the operators whose operations are unknown, and how often each is called."""
         found: Counter[str] = Counter()
         for call in self.calls:
             if call.flops is None:

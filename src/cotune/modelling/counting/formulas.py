@@ -65,7 +65,7 @@ _NORMS = ("batch_norm", "layer_norm", "group_norm", "rms_norm", "instance_norm")
 
 
 def named_family(name: str) -> Family | None:
-    """Return the family that an operator's bare name tells, as in a profile, or None."""
+    """Return the family that an operator's bare name shows, as in a profile, or None."""
     if "scaled_dot_product" in name or "flash_attention" in name or "efficient_attention" in name:
         return "attention"
     if "convolution" in name or name.startswith(("conv", "slow_conv", "thnn_conv", "mkldnn_conv", "cudnn_conv")):
@@ -120,7 +120,7 @@ def moved(arguments: tuple[Any, ...], keywords: dict[str, Any], out: Any) -> flo
 
 
 def is_free(func: Any) -> bool:
-    """Return whether an operator only looks at a tensor in another way, and launches nothing."""
+    """Return whether an operator only makes a view of a tensor, and launches nothing."""
     return bool(func.is_view) or _name(func) in _FREE
 
 

@@ -16,8 +16,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from cotune.devices import Precision
-from cotune.modelling.counting.update import Optimiser
-from cotune.modelling.counting.workload import Workload, autocast
+from cotune.modelling.counting.workload import Optimiser, Workload, autocast, optimiser_of
 from cotune.modelling.step_law import StepTime
 
 _GROUP = 10
@@ -42,12 +41,7 @@ class Stepper:
         torch.manual_seed(0)
         self.workload, self.device, self.precision = workload, torch.device(device), precision
         self.model = workload.build().to(self.device).train()
-        weights = [one for one in self.model.parameters() if one.requires_grad]
-        self.optimiser: Optimizer
-        if optimiser == "adam":
-            self.optimiser = torch.optim.Adam(weights, lr=1e-4)
-        else:
-            self.optimiser = torch.optim.SGD(weights, lr=1e-4, momentum=0.9 if optimiser == "momentum" else 0.0)
+        self.optimiser = optimiser_of(optimiser, self.model.parameters())
         if parallel is not None:
             self.model = parallel(self.model, self.optimiser)
         self.inputs = tuple(tensor.to(self.device) for tensor in workload.batch(batch))
@@ -65,7 +59,7 @@ class Stepper:
 
 @contextmanager
 def cores(count: int) -> Iterator[None]:
-    """Let torch compute on so many cores, as one worker of the local engine does on one."""
+    """Let torch compute on `count` cores, as one worker of the local engine does on one."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:
@@ -84,7 +78,7 @@ def measure(
     threads: int = 1,
     seconds: float = 5.0,
 ) -> StepTime:
-    """Return the median seconds of a step of one worker, measured for about so many seconds."""
+    """Return the median seconds of a step of one worker, measured for about `seconds`."""
     with cores(threads):
         if device == "cuda":
             torch.cuda.reset_peak_memory_stats()
@@ -108,8 +102,8 @@ def _steps(step: Callable[[], None], seconds: float) -> list[float]:
         late = now - began > seconds and len(taken) > _LEAST_STEPS
         if late or _settled(taken):
             break
-    kept = taken[min(_WARM_UP, len(taken) - _LEAST_STEPS) :]
-    return kept[-3 * _GROUP :]
+    saved = taken[min(_WARM_UP, len(taken) - _LEAST_STEPS) :]
+    return saved[-3 * _GROUP :]
 
 
 def _settled(taken: list[float]) -> bool:

@@ -5,9 +5,8 @@ alive is known at any moment from the storages that were made and not yet let go
 
     peak = parameters + optimiser state + the most that was alive beside them
 
-A network of common operators is traced by `shapes`, any other by torch's fake tensors. A model whose control
-flow or shapes depend on its numbers cannot be traced so; its step is then run for real, on the CPU, and
-counted on the way. What fails even then is told with what was counted until there.
+The tensors are torch's fake ones. A model whose control flow or shapes depend on its numbers cannot be traced so; its
+step is then run for real, on the CPU, and counted meanwhile. What fails even then is reported with what was counted.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import warnings
 import weakref
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
@@ -39,9 +38,7 @@ from cotune.devices import Precision
 from cotune.errors import CotuneError
 from cotune.modelling.counting import formulas
 from cotune.modelling.counting.counts import Call, Counts, LayerCounts, Partial, Phase
-from cotune.modelling.counting.shapes import Shapes
-from cotune.modelling.counting.update import STATES, Optimiser, first_update
-from cotune.modelling.counting.workload import Workload, autocast
+from cotune.modelling.counting.workload import STATES, Optimiser, Workload, autocast, optimiser_of
 
 How = Literal["traced", "run"]
 _LARGEST_RUN = 2**31  # bytes of parameters; a larger model is not run only to be counted
@@ -69,8 +66,6 @@ def count(
     workload: Workload, batch: int, *, precision: Precision = "fp32", optimiser: Optimiser = "momentum"
 ) -> Counts:
     """Return the counts of one step, traced if it can be and run otherwise."""
-    with suppress(CannotCount), Shapes():  # whatever stops it is tried again below, and told from there
-        return _Step(workload, batch, precision, optimiser).counts("traced")
     try:
         with FakeTensorMode(allow_non_fake_inputs=True):
             return _Step(workload, batch, precision, optimiser).counts("traced")
@@ -112,10 +107,6 @@ class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch doe
         self.now = self.most = 0
         self.made_in: dict[int, str] = {}  # the layer of each node of autograd, by its place in forward
         self.latest = "Global"
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False  # torch would import its compiler only to keep it away from here
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         keywords = kwargs or {}
@@ -180,28 +171,28 @@ class _Step:
             model = self.workload.build().train()
             inputs = self.workload.batch(self.batch)
             with tracker, counter, _undisturbed():
-                kept = self._step(model, inputs, counter)
-        except Exception as error:  # the model is the user's: whatever it raises is told, with what is known
+                saved = self._step(model, inputs, counter)
+        except Exception as error:  # the model is the user's: whatever it raises is reported, with what is known
             partial = self._partial(model, counter, error)
             raise _cannot(partial, self.workload, by_faking=how == "traced" and _by_faking(error)) from error
-        return self._counts(model, inputs, counter, kept, how)
+        return self._counts(model, inputs, counter, saved, how)
 
     def _step(self, model: nn.Module, inputs: tuple[Tensor, ...], counter: _Counter) -> dict[str, int]:
         with autocast(self.precision, "cpu"):
             loss = self.workload.loss(model, inputs)
-        kept: dict[str, int] = defaultdict(int)
+        saved: dict[str, int] = defaultdict(int)
         for storage in counter.alive.values():
-            kept[storage.layer] += storage.bytes
+            saved[storage.layer] += storage.bytes
         counter.phase = "backward"
         torch.autograd.backward(loss)
         self.most = counter.most
         counter.phase = "update"
         counter.tracker.parents = {"Global"}
-        first_update(model.parameters(), self.optimiser)
-        return kept
+        optimiser_of(self.optimiser, model.parameters(), foreach=True).step()
+        return saved
 
     def _counts(
-        self, model: nn.Module, inputs: tuple[Tensor, ...], counter: _Counter, kept: dict[str, int], how: How
+        self, model: nn.Module, inputs: tuple[Tensor, ...], counter: _Counter, saved: dict[str, int], how: How
     ) -> Counts:
         trained = [weights for weights in model.parameters() if weights.requires_grad]
         own = sum(_bytes(tensor) for tensor in (*model.parameters(), *model.buffers()))
@@ -216,9 +207,9 @@ class _Step:
             parameter_bytes=float(sum(_bytes(weights) for weights in model.parameters())),
             gradient_bytes=float(gradients),
             input_bytes=float(entering),
-            activation_bytes=float(sum(kept.values())),
+            activation_bytes=float(sum(saved.values())),
             peak_bytes=float(own + states + entering + self.most),
-            layers=_layers(model, counter, kept),
+            layers=_layers(model, counter, saved),
             how=how,
             notes=self.workload.notes,
         )
@@ -254,9 +245,9 @@ def _by_faking(error: Exception) -> bool:
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Take recurrent layers apart into their products, as one fused operator would have no formula; let torch be still.
+    """Split recurrent layers into their products, as one fused operator would have no formula; let torch be still.
 
-    It logs what is told in one line anyway, and warns of hardware that has nothing to do with this.
+    It logs what is reported in one line anyway, and warns of hardware that has nothing to do with this.
     """
     log = logging.getLogger("torch._subclasses.fake_tensor")
     before, log.disabled = log.disabled, True
@@ -267,7 +258,7 @@ def _undisturbed() -> Iterator[None]:
         log.disabled = before
 
 
-def _layers(model: nn.Module, counter: _Counter, kept: dict[str, int]) -> tuple[LayerCounts, ...]:
+def _layers(model: nn.Module, counter: _Counter, saved: dict[str, int]) -> tuple[LayerCounts, ...]:
     root = type(model).__name__
     flops: dict[str, float] = defaultdict(float)
     moved: dict[str, float] = defaultdict(float)
@@ -284,7 +275,7 @@ def _layers(model: nn.Module, counter: _Counter, kept: dict[str, int]) -> tuple[
             flops[name],
             moved[name],
             sum(own.numel() for own in kinds[name].parameters(recurse=False)) if name in kinds else 0,
-            float(kept.get(name, 0)),
+            float(saved.get(name, 0)),
         )
         for name in names
     )

@@ -1,23 +1,26 @@
 """A model with what one training step needs: tensors of a batch, and a loss.
 
-`build` makes the module, `batch` the inputs of so many examples, `loss` the number that
+`build` makes the module, `batch` the inputs of a number of examples, `loss` the number that
 backward starts from. Nothing here belongs to a data set: the numbers are drawn at random.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
+from torch.optim import SGD, Adam, Optimizer
 
 from cotune.devices import Precision
 from cotune.errors import UsageError
 
 Batch = tuple[Tensor, ...]
+Optimiser = Literal["sgd", "momentum", "adam"]
+STATES: dict[Optimiser, int] = {"sgd": 0, "momentum": 1, "adam": 2}  # tensors of the size of the parameters
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +57,16 @@ def module_calls(
     return calls
 
 
+def optimiser_of(kind: Optimiser, weights: Iterable[Tensor], *, foreach: bool | None = None) -> Optimizer:
+    """Return an optimiser of weights; `foreach` updates many tensors at a time, as on a GPU."""
+    trained = [one for one in weights if one.requires_grad]
+    if kind == "adam":
+        return Adam(trained, lr=1e-4, foreach=foreach)
+    return SGD(trained, lr=1e-4, momentum=0.9 if kind == "momentum" else 0.0, foreach=foreach)
+
+
 def has_weights(module: nn.Module) -> bool:
-    """Return whether a module has parameters of its own."""
+    """Return whether a module has its own parameters."""
     return any(True for _ in module.parameters(recurse=False))
 
 

@@ -42,7 +42,7 @@ def inspect(
     with waiting("loading torch"):
         from cotune.modelling.counting.profiler import profiled
         from cotune.modelling.counting.trace import count
-        from cotune.modelling.counting.update import STATES
+        from cotune.modelling.counting.workload import STATES
         from cotune.modelling.workloads.named import find
     where = _where(device)
     adapted = one_of(tuple(STATES), optimiser, "--optimiser")

@@ -17,7 +17,7 @@ from cotune.errors import NotFound, UsageError
 from cotune.jobfile.settings import Settings
 from cotune.modelling.counting.calibrate import calibrate
 from cotune.modelling.counting.counts import Counts
-from cotune.modelling.counting.update import STATES, Optimiser
+from cotune.modelling.counting.workload import STATES, Optimiser
 from cotune.modelling.prediction import PER_NODE, Target, TrainingWork
 from cotune.modelling.roofline import Rates
 from cotune.predict.input_law import InputLaw
