@@ -70,8 +70,8 @@ def trained_together(played: Played) -> list[str]:
     return [log[1] for log in logs]
 
 
-class RemoteEngineTests:
-    """What an engine of other machines does with launches; give fixtures `engine` and `play_on`."""
+class EngineTests:
+    """What every engine of processes does with launches; give fixtures `engine` and `play_on`."""
 
     @pytest.fixture(autouse=True)
     def nothing_left(self, tmp_path: Path) -> Iterator[None]:

@@ -15,7 +15,7 @@ from cotune.run.launch import Ended, Reported, Started
 from cotune.run.local.messages import Record
 from cotune.types import Config, Job, LearningRate, axes_of
 
-from launching import Make, Play, Played, until_ended  # isort: skip
+from launching import EngineTests, Make, Play, Played, until_ended  # isort: skip
 
 
 DDP = """
@@ -261,29 +261,16 @@ def test_a_run_stops_at_its_target_whether_or_not_the_script_asks(play: Play) ->
     assert played.ended.outcome == "done"
 
 
-def test_stop_lets_a_script_that_asks_finish_and_ends_one_that_hangs(local: Local, play: Play) -> None:
-    asks = """
-        import cotune, pathlib, os
-        epoch = 0
-        while not cotune.report(epoch=(epoch := epoch + 1), accuracy=0.1):
-            pass
-        (pathlib.Path(os.environ["COTUNE_CHECKPOINT"]) / "last").write_text(str(epoch))
-    """
+class TestLocal(EngineTests):
+    """What all engines of processes do."""
 
-    def stop(event: object) -> None:
-        if isinstance(event, Reported):
-            local.stop("asks", grace=30)
+    @pytest.fixture
+    def engine(self, local: Local) -> Local:
+        return local
 
-    played = play(asks, name="asks", each=stop)
-    assert played.ended.outcome == "stopped"
-    assert (played.folder / "checkpoint" / "last").exists()
-
-    def end(event: object) -> None:
-        if isinstance(event, Started):
-            local.stop("hangs", grace=0)
-
-    played = play("import signal; signal.pause()", workers=2, name="hangs", each=end)
-    assert (played.ended.outcome, played.ended.failure) == ("stopped", None)
+    @pytest.fixture
+    def play_on(self, play: Play) -> Play:
+        return play
 
 
 def test_a_script_that_never_reports_is_simply_done(play: Play) -> None:

@@ -28,7 +28,7 @@ from launching import (  # isort: skip
     Make,
     PLAIN,
     Play,
-    RemoteEngineTests,
+    EngineTests,
     TRAINS,
     player,
     trained_together,
@@ -73,7 +73,7 @@ def play_on(engine: Ray, launch: Make) -> Play:
     return player(engine, launch)
 
 
-class TestRay(RemoteEngineTests):
+class TestRay(EngineTests):
     """What all engines of other machines do."""
 
 

@@ -22,7 +22,7 @@ from launching import (  # isort: skip
     Make,
     PLAIN,
     Play,
-    RemoteEngineTests,
+    EngineTests,
     TRAINS,
     player,
     trained_together,
@@ -71,7 +71,7 @@ def leaves_the_queue() -> bool:
 
 
 @needs_slurm
-class TestSlurm(RemoteEngineTests):
+class TestSlurm(EngineTests):
     """What all engines of other machines do."""
 
     @pytest.fixture(autouse=True)

@@ -18,7 +18,7 @@ import signal
 import sys
 import tempfile
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from cotune.run import processes
@@ -30,21 +30,6 @@ from cotune.run.memory import as_counted, leave_behind
 from cotune.run.preload import preload
 
 RELEASED = "released"
-
-
-@dataclass(frozen=True, slots=True)
-class Begun:
-    """When a worker's own code began, by the monotonic clock of its machine and by the wall clock."""
-
-    at: float
-    wall: float
-
-    def write(self, folder: str | Path, rank: int) -> None:
-        write_whole(Path(folder) / f"rank-{rank}.begun.json", json.dumps({"at": self.at, "wall": self.wall}))
-
-    @classmethod
-    def read(cls, path: Path) -> Begun:
-        return cls(**json.loads(path.read_text()))
 
 
 def host(group: Group, member: GroupMember, leash: int | None = None) -> None:
@@ -145,7 +130,8 @@ class _Host:
             if word == "begun":
                 self.began = float(at)
                 wall = time.time() - (time.monotonic() - self.began)
-                Begun(self.began, wall).write(self.group.folder, self.rank)
+                begun = Path(self.group.folder) / f"rank-{self.rank}.begun.json"
+                write_whole(begun, json.dumps({"at": self.began, "wall": wall}))  # by its own clock, and by the wall's
             self.done = self.done or word == "done"
 
     def _all_done(self) -> bool:

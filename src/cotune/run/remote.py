@@ -12,8 +12,9 @@ differ, and held between the start of the launch and now.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,7 +25,7 @@ from cotune.errors import EngineError
 from cotune.jobfile.pattern import pattern_of
 from cotune.run.command import check_servers, fill, numbers, program
 from cotune.run.environment import MALLOC, group_env
-from cotune.run.host import RELEASED, Begun
+from cotune.run.host import RELEASED
 from cotune.run.launch import Ended, Event, Launch, Reported, Started
 from cotune.run.lease import Lease, leased
 from cotune.run.local.messages import Group, Program, Record
@@ -87,7 +88,7 @@ class RemoteLaunch(LaunchMonitor):
         names = set(os.listdir(self.folder))  # noqa: PTH208  # asks a network file system anew, as exists() may not
         for rank in range(self.processes):
             if rank not in self.begun and f"rank-{rank}.begun.json" in names:
-                self._began(rank, Begun.read(self.folder / f"rank-{rank}.begun.json"), now)
+                self._began(rank, json.loads((self.folder / f"rank-{rank}.begun.json").read_text()), now)
                 if len(self.begun) == self.processes:
                     self.started = True
                     yield Started(self.launch.id, max(self.begun.values()))
@@ -156,12 +157,12 @@ class RemoteLaunch(LaunchMonitor):
         self.lease.release()
         return ended
 
-    def _began(self, rank: int, begun: Begun, now: float) -> None:
-        shift = (begun.wall - begun.at) - (time() - monotonic())
-        at = min(max(begun.at + shift, self.since), now)
-        self.begun[rank] = at
+    def _began(self, rank: int, begun: Mapping[str, float], now: float) -> None:
+        there = begun["at"]
+        shift = (begun["wall"] - there) - (time() - monotonic())
+        self.begun[rank] = min(max(there + shift, self.since), now)
         if rank == 0:
-            self.shift = at - begun.at
+            self.shift = self.begun[rank] - there
 
     def _note(self, rank: int, now: float) -> None:
         record = Record.read(self.folder, rank)

@@ -45,14 +45,14 @@ class Paper:
 
     def decide(self, lab: Lab) -> Decision:
         samples = lab.profile(lab.space) if self.sampling == "probes" else self._uniform(lab)
-        choices = self._choices(lab, samples)
+        keys, needed, most = self._choices(lab, samples)
         rng = random.Random(lab.seed)
-        point = Tabu(rounds=self.rounds).search(lab.space, lambda points: choices.keys[lab.space.rows(points)], rng)
+        point = Tabu(rounds=self.rounds).search(lab.space, lambda points: keys[lab.space.rows(points)], rng)
         row = int(lab.space.rows(np.array([point], dtype=np.int64))[0])
-        if row < 0 or not np.isfinite(choices.keys[row, 0]):
+        if row < 0 or not np.isfinite(keys[row, 0]):
             return Decision(None, 0, f"by f1 and f2 no config that {self.rounds} rounds came by meets the goal")
-        reason = f"the best of {len(lab.space)} by f1 and f2, after {int(choices.needed[row])} epochs"
-        return Decision(lab.space.configs()[row], int(choices.most[row]), reason)
+        reason = f"the best of {len(lab.space)} by f1 and f2, after {int(needed[row])} epochs"
+        return Decision(lab.space.configs()[row], int(most[row]), reason)
 
     def _uniform(self, lab: Lab) -> list[Sample]:
         """Return starts of configs that are drawn evenly, trained for three numbers of epochs in turn."""
@@ -62,8 +62,8 @@ class Paper:
         upto = [max(last * (part + 1) // _PARTS, 1) for part in range(_PARTS)]
         return [lab.train(configs[row], upto[place % _PARTS], on=True) for place, row in enumerate(rows)]
 
-    def _choices(self, lab: Lab, samples: Sequence[Sample]) -> _Choices:
-        """Return Eq. (11) at every point of the space."""
+    def _choices(self, lab: Lab, samples: Sequence[Sample]) -> tuple[Floats, Ints, Ints]:
+        """Return the rank of every config by Eq. (11), its fewest epochs and the most that are in time."""
         predictor = Isotonic(self.reading, batch=self.batch)
         configs, goal = lab.space.configs(), lab.goal
         seconds = predictor.fit_seconds(lab.job, samples).predict(configs)
@@ -81,13 +81,4 @@ class Paper:
         order = (cost, -score) if goal.target is not None else (-score, cost)
         keys = np.column_stack([np.where(able, part, np.inf) for part in order])
         outside = np.full((1, keys.shape[1]), np.inf)  # the row of points that the space does not have
-        return _Choices(np.concatenate([keys, outside]), needed, most)
-
-
-@dataclass(frozen=True, slots=True)
-class _Choices:
-    """Every config's rank by Eq. (11), its fewest epochs and the most that are in time."""
-
-    keys: Floats
-    needed: Ints
-    most: Ints
+        return np.concatenate([keys, outside]), needed, most

@@ -59,14 +59,14 @@ class Ray(PolledEngine["RayLaunch"]):
         with prepared_launch(launch, self.term_seconds, lambda _: self._asked(launch)) as (group, monitor, asked):
             from cotune.run.ray.launch import RayLaunch
 
-            self._running[launch.id] = RayLaunch(monitor, group, asked, dict(self.runtime_env))
+            self._running[launch.id] = RayLaunch(monitor, group, asked, self.strategy, dict(self.runtime_env))
 
     def _asked(self, launch: Launch) -> Bundles:
         """Return what a launch asks of the cluster."""
         self._connect()
         from cotune.run.ray.launch import ask
 
-        return ask(launch.config, self.cpus, self.strategy)
+        return ask(launch.config, self.cpus)
 
     def stop(self, launch: str, grace: float = 5.0) -> None:
         """Ask a launch to end by its stop file, and end it after `grace` seconds."""

@@ -42,12 +42,7 @@ class Place:
     cwd: str
 
 
-@dataclass(frozen=True, slots=True)
-class News:
-    """What was added to a worker's files, by name, and whether its host has ended."""
-
-    added: tuple[tuple[str, bytes], ...]
-    over: bool
+News = tuple[tuple[tuple[str, bytes], ...], bool]  # what was added to files, by name, and whether their host has ended
 
 
 class Worker:
@@ -95,7 +90,7 @@ class Worker:
             over = self._host is not None and self._host.poll() is not None
             added = tuple((name, data) for name in self._names() if (data := self._added(name)))
             if added or over or time.monotonic() >= until:
-                return News(added, over and not added)
+                return added, over and not added
             time.sleep(LOOK_SECONDS)
 
     def mark(self, name: str) -> None:

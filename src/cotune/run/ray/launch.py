@@ -13,7 +13,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import ray
@@ -36,28 +36,24 @@ _GONE_SECONDS = 1.0
 _ANSWER_SECONDS = 5.0  # for an actor
 
 
-@dataclass(frozen=True, slots=True)
-class Bundles:
-    """The bundles of a launch, one per worker and then one per server, and how they are placed on nodes."""
-
-    bundles: tuple[dict[str, float], ...]
-    strategy: str
-    device: str
+Bundles = list[dict[str, float]]  # of a launch: one for each worker, then one for each server
 
 
-def ask(config: Config, cpus: float, strategy: str) -> Bundles:
+def ask(config: Config, cpus: float) -> Bundles:
     """Return what the workers of a config ask of the cluster."""
     nodes = [node["Resources"] for node in _alive()]
     workers = [bundle(stage.device, cpus, nodes) for stage in config.stages for _ in range(stage.workers)]
     servers = [bundle("cpu", cpus, nodes)] * config.servers
-    return Bundles((*workers, *servers), strategy, config.device)
+    return [*workers, *servers]
 
 
 class RayLaunch:
     """A launch's actors and what is expected of them next."""
 
-    def __init__(self, monitor: RemoteLaunch, group: Group, asked: Bundles, runtime_env: dict[str, Any]) -> None:
-        self.monitor, self.group, self.asked, self.runtime_env = monitor, group, asked, runtime_env
+    def __init__(
+        self, monitor: RemoteLaunch, group: Group, bundles: Bundles, strategy: str, runtime_env: dict[str, Any]
+    ) -> None:
+        self.monitor, self.group, self.bundles, self.runtime_env = monitor, group, bundles, runtime_env
         self.lost: Failure | None = None
         self.actors: list[Any] = []
         self.places: list[Place] = []
@@ -66,7 +62,7 @@ class RayLaunch:
         self.silent: set[int] = set()
         self.expected: dict[Any, int] = {}  # reply -> which actor gives it
         self._introduced: dict[int, Place] = {}
-        self._placement: PlacementGroup = placement_group(list(asked.bundles), strategy=asked.strategy)
+        self._placement: PlacementGroup = placement_group(bundles, strategy=strategy)
         self._make_actors()
 
     @property
@@ -95,9 +91,9 @@ class RayLaunch:
             self._introduced[which] = told
             if len(self._introduced) == len(self.actors):
                 self._begin()
-        elif isinstance(told, News):
+        elif told is not None:
             self._write(told)
-            if told.over:
+            if told[1]:
                 self.ended.add(which)
                 if Record.read(self.monitor.folder, which) is None:
                     folder = self.monitor.folder
@@ -136,7 +132,7 @@ class RayLaunch:
     def no_room(self, patience: float) -> Failure:
         """Return why the workers could not be placed."""
         config = self.monitor.launch.config
-        kinds = [tuple(sorted(asked.items())) for asked in self.asked.bundles[: config.workers]]
+        kinds = [tuple(sorted(asked.items())) for asked in self.bundles[: config.workers]]
         wanted = Counter(kinds)
         nodes = _listening()
         scarce = min(wanted, key=lambda kind: fitting(dict(kind), nodes) - wanted[kind])
@@ -146,14 +142,14 @@ class RayLaunch:
         why = f"the cluster holds at most {most} of them" if lacking else "others use it"
         count = f"{wanted[scarce]} workers of {each} each"
         if config.servers:
-            count += f" and {config.servers} servers of {self.asked.bundles[-1]['CPU']:g} CPU"
+            count += f" and {config.servers} servers of {self.bundles[-1]['CPU']:g} CPU"
         words = f"no room on the Ray cluster for {count} after {patience:g} s: {why}"
         return Failure(words, Cause.OUTSIDE, most if lacking and len(wanted) == 1 else None)
 
     def _make_actors(self) -> None:
         remote: Any = ray.remote(Worker)
         options = {"runtime_env": self.runtime_env} if self.runtime_env else {}
-        for index, resources in enumerate(self.asked.bundles):
+        for index, resources in enumerate(self.bundles):
             strategy = PlacementGroupSchedulingStrategy(self._placement, placement_group_bundle_index=index)
             asked = {name: amount for name, amount in resources.items() if name not in ("CPU", "GPU")}
             actor = remote.options(
@@ -186,7 +182,7 @@ class RayLaunch:
             return
         peers = tuple(Peer(nodes.index(place.node), place.host, place.port) for place in self.places)
         for rank, (actor, place) in enumerate(zip(self.actors, self.places, strict=True)):
-            threads = max(1, int(self.asked.bundles[0]["CPU"]))
+            threads = max(1, int(self.bundles[0]["CPU"]))
             group = replace(self.group, cwd=self.group.cwd if place.sees_job else place.cwd, env=self._env(place))
             member = GroupMember(rank, peers[: self.monitor.workers], threads, peers[self.monitor.workers :])
             self.expected[actor.begin.remote(group.to_json(), member.to_json())] = rank
@@ -222,7 +218,7 @@ class RayLaunch:
         self.expected[self.actors[rank].news.remote(_NEWS_SECONDS)] = rank
 
     def _write(self, news: News) -> None:
-        for name, added in news.added:
+        for name, added in news[0]:
             path = self.monitor.folder / name
             if name.endswith(".json"):
                 write_whole(path, added.decode())
