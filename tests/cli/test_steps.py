@@ -42,7 +42,7 @@ run: python train.py --batch_size {batch_size} --max_steps {steps} --learning_ra
 length: 400 steps of 8
 target: val_loss=0.5
 pattern: 'step (?P<step>\d+): .*val loss (?P<val_loss>\S+)'
-lr: {at: 0.003, global_batch: 8}
+lr: {at: 0.003, global_batch: 8, rule: sqrt}
 deadline: 5m
 search: {workers: 1, batch_size: [4, 8, 16]}
 budget: {profile: 60s}
@@ -59,7 +59,7 @@ def folder(tmp_path: Path) -> Path:
 def test_a_job_in_steps_is_measured_planned_and_run_in_steps(folder: Path) -> None:
     profile = cotune(folder, "profile", "--max-samples", "4", "--json")
     assert profile.code == 0, profile.err
-    assert "rule sqrt: AdamW in train.py" in profile.err
+    assert "the schedule of the learning rate is unknown" in " ".join(profile.err.split())
     sample = profile.json["samples"][0]
     assert sample["progress"]["unit"] == "steps"
     assert [point["steps"] % 20 for point in sample["curve"]] == [0] * len(sample["curve"])
@@ -88,17 +88,6 @@ def test_a_start_that_is_not_heard_is_offered_its_own_line_in_steps(folder: Path
     refused = cotune(folder, "profile")
     assert "(?P<step>" in refused.err
     assert "would read as val_loss" in refused.err
-
-
-def test_a_number_that_may_be_of_training_data_is_offered_with_that_doubt(folder: Path) -> None:
-    script = "print('[step 1/9] train loss=1.5 top1=52.75%', flush=True)\n"
-    (folder / "train.py").write_text(script)
-    text = "name: doubt\nrun: python train.py {steps} {batch_size}\nlength: 9 steps of 4\n"
-    text += "target: {metric: top1, at_least: 60}\nsearch: {workers: [1], batch_size: [4]}\n"
-    (folder / "cotune.yaml").write_text(text)
-    refused = cotune(folder, "profile")
-    assert refused.code == 7
-    assert "would read as top1 52.75, if that is of held-out data" in refused.err
 
 
 def test_a_start_of_which_no_line_fits_shows_its_last_three_lines(folder: Path) -> None:
