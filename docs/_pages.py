@@ -74,7 +74,7 @@ def _inner(command: Any) -> dict[str, Any]:
 
 def _verb(words: str, command: Any, heading: str) -> Iterator[str]:
     yield f"{heading} {words}"
-    yield command.help or ""
+    yield inspect.cleandoc(getattr(command.callback, "__doc__", None) or command.help or "")
     for name, inner in _inner(command).items():
         yield from _verb(f"{words} {name}", inner, heading + "#")
     rows = [row for parameter in command.params if (row := _flag(parameter))]

@@ -14,7 +14,6 @@ import typer
 
 GOAL, SPACE, MEASURING, REPLAY, OUTPUT = "Goal", "Space", "Measuring", "Replay", "Output"
 ALL = "--help-all"
-SCREEN = 25  # lines
 _GROUPS = ("Arguments", GOAL, SPACE, MEASURING, "Options", REPLAY, OUTPUT)
 _RARE = " (rare)"
 _FEW = 13  # flags that fit on a screen with their groups and examples

@@ -55,14 +55,19 @@ def _helping(error: Infeasible) -> list[str]:
 
 def _less_sure(error: Infeasible) -> str:
     """Return the command that takes what is likelier than not, where that is less sure than was asked."""
-    job, goal = error.facts.get("job"), error.facts.get("goal")
-    forecasts = [near for near in error.nearest if isinstance(near, Forecast)]
-    best = max(forecasts, key=lambda forecast: forecast.probability, default=None)
+    job, goal, best = _at_best(error)
     if best is None or not isinstance(job, Job) or not isinstance(goal, Goal) or best.probability < _LIKELY:
         return ""
     share = math.floor(100 * best.probability) / 100
     cost = "" if goal.max_cost is None else f" --max-cost {goal.max_cost:g}"
     return f"less sure, {best.config}: cotune plan{goal_flags(job, goal)}{cost} --confidence {share:g}"
+
+
+def _at_best(error: Infeasible) -> tuple[object, object, Forecast | None]:
+    """Return the job and goal of a refusal, and the forecast that is the most probable to meet it."""
+    forecasts = [near for near in error.nearest if isinstance(near, Forecast)]
+    best = max(forecasts, key=lambda forecast: forecast.probability, default=None)
+    return error.facts.get("job"), error.facts.get("goal"), best
 
 
 def _with_flag(error: CotuneError) -> str:
@@ -108,12 +113,10 @@ def more_measuring(error: Infeasible) -> str:
 
     It is given only where a profile would measure something.
     """
-    job, goal = error.facts.get("job"), error.facts.get("goal")
-    if error.facts.get("next_probe") is None:
+    job, goal, best = _at_best(error)
+    if error.facts.get("next_probe") is None or best is None:
         return ""
-    forecasts = [near for near in error.nearest if isinstance(near, Forecast)]
-    best = max(forecasts, key=lambda forecast: forecast.probability, default=None)
-    if best is None or not isinstance(job, Job) or not isinstance(goal, Goal) or not job.command:
+    if not isinstance(job, Job) or not isinstance(goal, Goal) or not job.command:
         return ""
     known = [quantity.source for quantity in (best.epoch_seconds, best.accuracy) if quantity is not None]
     if best.probability < _WORTH_MEASURING or set(known) == {"measured"}:
