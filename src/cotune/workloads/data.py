@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from cotune.errors import NotFound, suggestion
-from cotune.workloads import formats, unpacked
+from cotune.workloads import formats
 from cotune.workloads.models import PictureShape
 
 
@@ -121,7 +121,7 @@ def load(name: str, limit: int | None = None, test_limit: int | None = None) -> 
 def _found(name: str, source: Source) -> formats.Parts:
     folders = _folders(name, source)
     for folder in folders:
-        parts = unpacked.read(name, folder, source.readers)
+        parts = formats.read(name, folder, source.readers)
         if parts is not None:
             return parts
     looked = " and ".join(str(folder) for folder in folders) or "no folder, as COTUNE_DATA is not set"

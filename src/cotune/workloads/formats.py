@@ -3,23 +3,31 @@
 Each reader takes a folder and returns the two parts of a data set as uint8 pictures
 (n, channels, side, side) with labels, or None where its files are not there. A file that
 is there but cannot be read is an InvalidFile: it is named, and never skipped.
+
+Unpacking takes seconds, and every worker of every run would pay them: pictures are unpacked once and kept in the user's
+cache folder. A copy is known by the names, sizes and times of the files it was made from; any change makes it anew, and
+the old one goes. A copy that cannot be read or written is no error: the files themselves are read.
 """
 
 from __future__ import annotations
 
 import gzip
+import hashlib
 import importlib.util
 import io
+import os
+import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from platformdirs import user_cache_path
 
 from cotune.errors import InvalidFile, NotFound, missing_extra
 from cotune.safety import gzipped
@@ -203,3 +211,48 @@ def _reading(what: Path) -> Iterator[None]:
         yield
     except (OSError, ValueError, KeyError, IndexError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise InvalidFile(f"cannot read {what}: {error}") from error
+
+
+def read(name: str, folder: Path, readers: tuple[Reader, ...]) -> Parts | None:
+    """Return what the first fitting reader finds in the folder, from the copy if there is one."""
+    if not folder.is_dir():
+        return None
+    kept = user_cache_path("cotune") / "data" / f"{name}-{_fingerprint(folder)}.npz"
+    # Without a copy, or with one that another process left torn, the data are read as if for the first time.
+    with suppress(OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile), np.load(kept) as arrays:
+        return Parts(Part(arrays["x_train"], arrays["y_train"]), Part(arrays["x_test"], arrays["y_test"]))
+    parts = next((parts for reader in readers if (parts := reader(folder)) is not None), None)
+    if parts is not None:
+        with suppress(OSError):  # on a full or read-only disk the next start reads them again
+            _keep(kept, name, parts)
+    return parts
+
+
+def _fingerprint(folder: Path) -> str:
+    facts = sorted(
+        (entry.name, entry.stat().st_size, entry.stat().st_mtime_ns) for entry in os.scandir(folder) if entry.is_file()
+    )
+    return hashlib.sha256(repr((str(folder.resolve()), facts)).encode()).hexdigest()[:16]
+
+
+def _keep(file: Path, name: str, parts: Parts) -> None:
+    """Write the copy, whole or not at all, and drop those of other days."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    # Emulated nodes number their processes alone, so a process number would not tell two writers apart.
+    with tempfile.NamedTemporaryFile(dir=file.parent, prefix=file.stem, delete=False) as content:
+        beside = Path(content.name)
+        try:
+            np.savez(
+                content,
+                x_train=parts.train.pictures,
+                y_train=parts.train.labels,
+                x_test=parts.test.pictures,
+                y_test=parts.test.labels,
+            )
+            content.flush()
+            beside.replace(file)
+        finally:
+            beside.unlink(missing_ok=True)
+    for other in file.parent.glob(f"{name}-{'[0-9a-f]' * 16}.npz"):
+        if other != file:
+            other.unlink(missing_ok=True)

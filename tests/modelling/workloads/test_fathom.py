@@ -9,7 +9,7 @@ from cotune.modelling.counting.profiler import profiled
 from cotune.modelling.counting.timing import Stepper, cores
 from cotune.modelling.workloads.fathom import FATHOM
 from cotune.modelling.workloads.named import find
-from cotune.modelling.workloads.resnets import residual_network
+from cotune.workloads.models import residual_network
 
 
 def test_there_are_eight() -> None:

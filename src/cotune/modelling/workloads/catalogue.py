@@ -13,8 +13,7 @@ from torch.nn import functional as F  # noqa: N812  # as everybody writes it
 
 from cotune.modelling.counting.workload import Batch, Workload, sum_of_outputs
 from cotune.modelling.workloads.fathom import FATHOM, pictures
-from cotune.modelling.workloads.resnets import residual_network
-from cotune.workloads.models import MODELS, PictureShape, build
+from cotune.workloads.models import MODELS, PictureShape, build, residual_network
 
 _WORDS, _WIDTH, _HEADS = 128, 512, 8
 

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812  # as everybody writes it
 
 from cotune.modelling.counting.workload import Batch, Workload
-from cotune.modelling.workloads.resnets import residual_network
+from cotune.workloads.models import residual_network
 
 
 class _Translation(NamedTuple):
