@@ -10,7 +10,6 @@ seconds in which one link carries all the parameters at its percent of peak, n w
 
     one_to_all 2 (n - 1) L    tree 2 ceil(log2 n) L    butterfly ceil(log2 n) L    mixing L
 
-Weak scaling keeps the batch of a worker, strong scaling divides one batch by the workers.
 
 As a predictor of samples, whose layers nobody knows, the same law has its counts fitted:
 T(b, n) = u + w b + k s(n), all terms >= 0, with s(n) the scheme's multiple of L.
@@ -37,7 +36,6 @@ from cotune.types import Floats, Job, Sample
 
 Scheme = Literal["one_to_all", "tree_allreduce", "butterfly_allreduce", "butterfly_mixing"]
 SCHEMES: tuple[Scheme, ...] = ("one_to_all", "tree_allreduce", "butterfly_allreduce", "butterfly_mixing")
-_GIGABYTE = 2.0**30
 _LEAST = 1e-3  # the least share of a measured step that u and w b have: no worker computes for nothing
 
 
@@ -90,11 +88,6 @@ def multiple(scheme: Scheme, workers: int) -> int:
     return rounds if scheme == "butterfly_allreduce" else min(workers - 1, 1)
 
 
-def batch_of_worker(batch: int, workers: int, scaling: Literal["weak", "strong"]) -> int:
-    """Return what one worker takes when `batch` is its own (weak) or everybody's (strong)."""
-    return batch if scaling == "weak" else math.ceil(batch / workers)
-
-
 def step(
     layers: Sequence[PaleoLayer],
     platform: Platform,
@@ -102,29 +95,17 @@ def step(
     batch: int,
     workers: int = 1,
     scheme: Scheme = "tree_allreduce",
-    pipeline: bool = False,
 ) -> StepSeconds:
-    """Return what one step of `batch` examples per worker takes; a pipeline hides transfers behind arithmetic."""
+    """Return what one step of `batch` examples per worker takes."""
     passes = []
     for direction in ("forward", "backward"):
         kernels = [kernel for layer in layers for kernel in getattr(layer, direction)(batch)]
-        passes.append(sum(_joined(platform.seconds(kernel, platform.compute), pipeline) for kernel in kernels))
+        passes.append(sum(sum(platform.seconds(kernel, platform.compute)) for kernel in kernels))
     parameters = sum(layer.parameters for layer in layers)
     moved = float(FLOAT * parameters)
-    update = platform.seconds(PaleoKernel(2.0 * parameters, (moved, moved, moved)), 1.0)
+    update = sum(platform.seconds(PaleoKernel(2.0 * parameters, (moved, moved, moved)), 1.0))
     shared = multiple(scheme, workers) * platform.carries(moved)
-    return StepSeconds(passes[0], passes[1], _joined(update, pipeline), shared)
-
-
-def _joined(parts: tuple[float, float], pipeline: bool) -> float:
-    return max(parts) if pipeline else sum(parts)
-
-
-def published(
-    gflops: float, gigabytes: float, megahertz: float, gigabits: float, percents: tuple[float, float]
-) -> Platform:
-    """Return a platform in the paper's units: GFLOPS, GiB per second, MHz and Gb per second."""
-    return Platform(gflops * 1e9, gigabytes * _GIGABYTE, megahertz * 1e6, gigabits * 1e9, *percents)
+    return StepSeconds(passes[0], passes[1], update, shared)
 
 
 @dataclass(frozen=True, slots=True)
