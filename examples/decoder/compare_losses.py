@@ -24,7 +24,7 @@ import tempfile
 import traceback
 from pathlib import Path
 
-from cotune.workloads.workers import Workers
+import spread
 from train import parse, train
 
 SHAPE = {
@@ -61,7 +61,7 @@ def main() -> int:
     parser.add_argument("--backend", help="what exchanges tensors, instead of what suits the device")
     asked = parser.parse_args()
     if asked.backend:
-        Workers.backend = property(lambda _: asked.backend)
+        spread.backend = lambda _: asked.backend
     names = asked.layouts.split(";") if asked.layouts else list(LAYOUTS)[1:] if asked.all else SIX
     worst = 0.0
     with tempfile.TemporaryDirectory() as folder:

@@ -27,6 +27,7 @@ from torch.distributed.pipelining import PipelineStage, schedules
 from torch.distributed.tensor import DTensor, Replicate
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
+import host_exchange
 from cotune.workloads.workers import Workers
 from model import Block, DecoderStage, Shape, begin
 
@@ -175,12 +176,19 @@ def spread(shape: Shape, layout: Layout, schedule: str, *, workers: Workers, see
     return SpreadModel(layout, modules, schedule_of_stages, loss, replica)
 
 
+def backend(workers: Workers) -> str:
+    """Return what exchanges tensors in groups of tensors or stages; ranks that share a GPU cannot use NCCL."""
+    if workers.device.type == "cpu":
+        return "gloo"
+    return host_exchange.NAME if workers.gradients is None else "nccl"
+
+
 def _mesh(layout: Layout, workers: Workers) -> DeviceMesh:
     """Return the workers by stage, replica, shard and part of a tensor: those of one tensor lie next to each other."""
     data = (1, layout.dp) if layout.shard else (layout.dp, 1)
     names = ("pp", "replicate", "shard", "tp")
     shape = (layout.pp, *data, layout.tp)
-    backends: dict[int | str, Any] = dict.fromkeys(names, workers.backend)
+    backends: dict[int | str, Any] = dict.fromkeys(names, backend(workers))
     return init_device_mesh(workers.device.type, shape, mesh_dim_names=names, backend_override=backends)
 
 

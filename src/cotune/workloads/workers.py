@@ -2,8 +2,7 @@
 
 The environment says it, as torchrun and cotune set it (RANK, LOCAL_RANK, WORLD_SIZE,
 MASTER_ADDR, MASTER_PORT). Numbers are added up over gloo. Gradients go over NCCL where
-every rank has a GPU of its own; ranks that share one (MPS) cannot use NCCL and take gloo, and where
-they are cut into groups of tensors or stages, an exchange in the host's memory.
+every rank has a GPU of its own; ranks that share one (MPS) cannot use NCCL and take gloo.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from torch.optim import Optimizer
 
 from cotune.errors import UsageError
 from cotune.torch import parallel
-from cotune.workloads import host_exchange
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +29,6 @@ class Workers:
     count: int
     device: torch.device
     gradients: dist.ProcessGroup | None = None
-
-    @property
-    def backend(self) -> str:
-        """Return what exchanges tensors of this worker's device in groups of its own."""
-        if self.device.type == "cpu":
-            return "gloo"
-        return host_exchange.NAME if self.gradients is None else "nccl"
 
     def parallel(self, model: nn.Module, optimiser: Optimizer) -> nn.Module:
         """Return the model with its gradients averaged over the workers."""
