@@ -17,7 +17,6 @@ Reference: Qiao et al., Pollux: co-adaptive cluster scheduling for goodput-optim
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -78,18 +77,11 @@ class _Table:
         terms = np.stack([np.ones_like(batch), batch, spread, spread * growth, inside, inside * growth])
         return cls(batch, configs.accumulate.astype(np.float64) - 1, growth, inside, spread, terms)
 
-    def parts(self, coefficients: Floats) -> Floats:
-        """Return the seconds of compute and of the network in a step, one row each."""
-        products = coefficients[:G, None] * self.terms
-        parts = products[:AN]
-        parts[0] += parts[1]
-        np.add.reduce(products[AN:], axis=0, out=parts[1])
-        return parts
-
     def step(self, coefficients: Floats) -> Floats:
         """Return the seconds of an optimiser step."""
-        parts = self.parts(coefficients)
-        result: Floats = self.more * parts[0] + (parts ** coefficients[G]).sum(axis=0) ** (1 / coefficients[G])
+        seconds, g = coefficients[:G, None] * self.terms, coefficients[G]
+        compute, network = seconds[:AN].sum(axis=0), seconds[AN:].sum(axis=0)
+        result: Floats = self.more * compute + (compute**g + network**g) ** (1 / g)
         return result
 
 
@@ -111,7 +103,6 @@ def _descend(table: _Table, target: Floats, start: Floats, typical: float) -> tu
         _loss,
         start,
         args=(table, target),
-        jac=True,
         method="SLSQP",
         bounds=np.stack([low, high], axis=1),
         options={"maxiter": 100, "ftol": 1e-6},
@@ -142,37 +133,15 @@ def _completed(coefficients: Floats, table: _Table) -> Floats:
     return whole
 
 
-def _loss(x: Floats, table: _Table, target: Floats) -> tuple[float, Floats]:
-    """Return the loss and its gradient; x holds logarithms of the coefficients, and g."""
-    coefficients = np.exp(x)
-    coefficients[G] = g = float(x[G])
-    parts = table.parts(coefficients)
-    np.maximum(parts[1], 1e-12, out=parts[1])
-    powers = parts**g
-    both = powers[0] + powers[1]
-    last = both ** (1 / g)
-    step = table.more * parts[0] + last
-
-    by_part = (parts / last) ** (g - 1)
-    by_part[0] += table.more
-    slopes = np.empty((len(coefficients), len(last)))
-    slopes[:AN], slopes[AN:G] = by_part
-    slopes[:G] *= coefficients[:G, None]
-    slopes[:G] *= table.terms
-    powers *= np.log(parts)
-    slopes[G] = last * ((powers[0] + powers[1]) / (g * both) - np.log(both) / g**2)
-    error = np.log(step) - target
-    rmse = math.sqrt(float(np.add.reduce(error**2)) / len(error) + 1e-12)
-    gradient = slopes @ (error / step) / (len(error) * rmse)
-
-    loss = rmse + 1e-3 * (g - 1) ** 2
-    gradient[G] += 2e-3 * (g - 1)
+def _loss(x: Floats, table: _Table, target: Floats) -> float:
+    """Return the loss; x holds logarithms of the coefficients, and g."""
+    coefficients = np.append(np.exp(x[:G]), x[G])
+    error = np.log(table.step(coefficients)) - target
+    loss = float(np.sqrt(np.mean(error**2) + 1e-12)) + 1e-3 * (float(x[G]) - 1) ** 2
     for first, growth in ((AN, BN), (AR, BR)):
-        ratio = 1e-2 * (coefficients[growth] / coefficients[first]) ** 2 if x[growth] > _NONE else 0.0
-        loss += ratio
-        gradient[growth] += 2 * ratio
-        gradient[first] -= 2 * ratio
-    return float(loss), gradient
+        if x[growth] > _NONE:
+            loss += 1e-2 * float(coefficients[growth] / coefficients[first]) ** 2
+    return loss
 
 
 @dataclass(frozen=True, slots=True)
