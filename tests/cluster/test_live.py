@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from cotune import registry
+from cotune.checkpoints import CHECKPOINT
 from cotune.cluster.live import LiveWorld
 from cotune.cluster.live_job import LiveJob
 from cotune.cluster.loop import Changes, drive
@@ -41,14 +42,14 @@ def with_servers(recording: Recording) -> Recording:
 class Hall:
     """A queue of jobs on one recording, and all that came of it."""
 
-    def __init__(self, recording: Recording, slots: int) -> None:
-        self.recording, self.waiting = recording, list[tuple[float, LiveJob]]()
+    def __init__(self, recording: Recording, slots: int, folder: Path) -> None:
+        self.recording, self.folder, self.waiting = recording, folder, list[tuple[float, LiveJob]]()
         self.device = recording.cluster.devices[0].name
         self.cluster = Cluster((Device(self.device, slots),))
         self.kept: list[Sample] = []
         self.decisions: list[Changes] = []
 
-    def hand_in(
+    def submit(
         self,
         name: str,
         at: float,
@@ -61,7 +62,7 @@ class Hall:
         goal: Goal | None = None,
         silence: float | None = None,
     ) -> None:
-        """Hand in a job that knows its seconds; it may take one or two workers, or those it wants."""
+        """Submit a job that knows its seconds; it may take one or two workers, or those it wants."""
         configs = [
             Config.data_parallel(batch, count, self.device, servers=several)
             for batch, several in product(batches, servers)
@@ -76,7 +77,10 @@ class Hall:
         )  # fmt: skip
         due = None if deadline is None else at + deadline
         submission = planned.submission(name, submit=at, deadline=due, cluster=self.cluster)
-        self.waiting.append((at, LiveJob.arriving(planned, submission, Path("nowhere") / name)))
+        checkpoint = self.folder / name / CHECKPOINT / "weights"  # else a replayed start has none to resume from
+        checkpoint.parent.mkdir(parents=True)
+        checkpoint.touch()
+        self.waiting.append((at, LiveJob.arriving(planned, submission, self.folder / name)))
 
     def pace(self, config: Config) -> float:
         return float(self.recording.epoch_seconds(Configs.of([config]))[0])
@@ -87,7 +91,7 @@ class Hall:
         return due if due or self.waiting else None
 
     def run(self, policy: str, engine: Recorded | None = None) -> LiveWorld:
-        world = LiveWorld(engine or Recorded(recording=self.recording), self.arrivals, self._keep, replays=True)
+        world = LiveWorld(engine or Recorded(recording=self.recording), self.arrivals, self._keep)
         for _ in drive(registry.create("policy", policy), self.cluster, world, Count(), self.decisions.append):
             pass
         return world
@@ -97,10 +101,12 @@ class Hall:
 
 
 @pytest.mark.parametrize("policy", ["fifo", "srtf", "joint", "elasticflow", "optimus", "las"])
-def test_every_job_is_run_to_its_end_on_no_more_workers_than_there_are(recording: Recording, policy: str) -> None:
-    hall = Hall(recording, 2)
+def test_every_job_is_run_to_its_end_on_no_more_workers_than_there_are(
+    recording: Recording, policy: str, tmp_path: Path
+) -> None:
+    hall = Hall(recording, 2, tmp_path)
     for number in range(4):
-        hall.hand_in(f"job{number}", 10.0 * number, 1 + number % 2)
+        hall.submit(f"job{number}", 10.0 * number, 1 + number % 2)
     served = hall.run(policy).jobs.values()
     assert [one.failure for one in served] == [None] * 4
     assert [one.starts[-1].epochs for one in served] == [EPOCHS] * 4
@@ -112,11 +118,11 @@ def test_every_job_is_run_to_its_end_on_no_more_workers_than_there_are(recording
 
 @pytest.mark.parametrize("policy", registry.names("policy"))
 def test_every_policy_serves_jobs_of_two_batch_sizes_with_and_without_servers(
-    with_servers: Recording, policy: str
+    with_servers: Recording, policy: str, tmp_path: Path
 ) -> None:
-    hall = Hall(with_servers, 4)
+    hall = Hall(with_servers, 4, tmp_path)
     for number, servers in enumerate(((0, 1), (1, 0), (0, 1), (1, 0))):
-        hall.hand_in(f"job{number}", 10.0 * number, 1 + number % 2, batches=(16, 32), servers=servers, deadline=1e6)
+        hall.submit(f"job{number}", 10.0 * number, 1 + number % 2, batches=(16, 32), servers=servers, deadline=1e6)
     served = hall.run(policy).jobs.values()
     assert [one.failure for one in served] == [None] * 4
     assert [one.starts[-1].epochs for one in served] == [EPOCHS] * 4
@@ -135,21 +141,21 @@ class LateEngine(Recorded):
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("policy", ["optimus(interval=10)", "goodput(interval=10)"])
 def test_a_policy_that_decides_in_rounds_does_so_on_a_clock_that_is_a_hair_late(
-    recording: Recording, policy: str
+    recording: Recording, policy: str, tmp_path: Path
 ) -> None:
-    hall = Hall(recording, 2)
+    hall = Hall(recording, 2, tmp_path)
     for number in range(3):
-        hall.hand_in(f"job{number}", 7.0 * number, 1)
+        hall.submit(f"job{number}", 7.0 * number, 1)
     served = hall.run(policy, LateEngine(recording=recording)).jobs.values()
     assert [one.starts[-1].epochs for one in served] == [EPOCHS] * 3
     assert {decision.at % 10.0 for decision in hall.decisions} == {0.0}
 
 
-def test_a_job_that_is_stopped_goes_on_where_it_was(recording: Recording) -> None:
-    hall = Hall(recording, 1)
-    hall.hand_in("long", 0.0, 1, epochs=EPOCHS)
+def test_a_job_that_is_stopped_resumes_where_it_was(recording: Recording, tmp_path: Path) -> None:
+    hall = Hall(recording, 1, tmp_path)
+    hall.submit("long", 0.0, 1, epochs=EPOCHS)
     whole_of_it = EPOCHS * hall.pace(Config.data_parallel(16, 1, hall.device))
-    hall.hand_in("short", 0.5 * whole_of_it, 1, epochs=1)
+    hall.submit("short", 0.5 * whole_of_it, 1, epochs=1)
     long, short = hall.run("srtf").jobs.values()
     assert [start.epochs for start in short.starts] == [1]
     assert len(long.starts) == 2
@@ -163,26 +169,26 @@ def test_a_job_that_is_stopped_goes_on_where_it_was(recording: Recording) -> Non
 
 
 def test_a_job_that_wants_the_most_accuracy_goes_on_although_it_had_met_its_target_when_stopped(
-    recording: Recording,
+    recording: Recording, tmp_path: Path
 ) -> None:
-    hall = Hall(recording, 1)
-    hall.hand_in("long", 0.0, 1, goal=Goal(target=0.0, max_epochs=EPOCHS, prefer="accurate"))
-    hall.hand_in("short", 0.5 * EPOCHS * hall.pace(Config.data_parallel(16, 1, hall.device)), 1, epochs=1)
+    hall = Hall(recording, 1, tmp_path)
+    hall.submit("long", 0.0, 1, goal=Goal(target=0.0, max_epochs=EPOCHS, prefer="accurate"))
+    hall.submit("short", 0.5 * EPOCHS * hall.pace(Config.data_parallel(16, 1, hall.device)), 1, epochs=1)
     long, _ = hall.run("srtf").jobs.values()
     assert [len(long.starts), long.starts[-1].epochs] == [2, EPOCHS]
 
 
-def test_a_deadline_that_cannot_be_kept_is_declined_and_the_others_run(recording: Recording) -> None:
-    hall = Hall(recording, 1)
-    hall.hand_in("first", 0.0, 1, deadline=1e6)
-    hall.hand_in("rushed", 0.0, 1, deadline=1.0)
+def test_a_deadline_that_cannot_be_kept_is_declined_and_the_others_run(recording: Recording, tmp_path: Path) -> None:
+    hall = Hall(recording, 1, tmp_path)
+    hall.submit("first", 0.0, 1, deadline=1e6)
+    hall.submit("rushed", 0.0, 1, deadline=1.0)
     first, rushed = hall.run("joint").jobs.values()
     assert (first.active.declined, rushed.active.declined) == (False, True)
     assert first.starts[-1].epochs == EPOCHS
     assert rushed.starts == []
 
 
-def test_a_job_that_hangs_is_ended_and_gives_its_workers_to_the_next(recording: Recording) -> None:
+def test_a_job_that_hangs_is_ended_and_gives_its_workers_to_the_next(recording: Recording, tmp_path: Path) -> None:
     class Hanging(Recorded):
         """The first job starts, and never says a word."""
 
@@ -203,24 +209,24 @@ def test_a_job_that_hangs_is_ended_and_gives_its_workers_to_the_next(recording: 
             self._stopped = True
             super().stop(launch, grace)
 
-    hall = Hall(recording, 1)
-    hall.hand_in("stuck", 0.0, 1, silence=30.0)
-    hall.hand_in("next", 0.0, 1)
+    hall = Hall(recording, 1, tmp_path)
+    hall.submit("stuck", 0.0, 1, silence=30.0)
+    hall.submit("next", 0.0, 1)
     stuck, after = hall.run("fifo", Hanging(recording=recording)).jobs.values()
     assert stuck.failure is not None
     assert "no report for 30 s" in stuck.failure.words
     assert (after.failure, after.starts[-1].epochs) == (None, EPOCHS)
 
 
-def test_a_job_that_cannot_start_does_not_stop_the_others(recording: Recording) -> None:
-    hall = Hall(recording, 64)
-    hall.hand_in("good", 0.0, 1)
-    hall.hand_in("other", 0.0, 1)
+def test_a_job_that_cannot_start_does_not_stop_the_others(recording: Recording, tmp_path: Path) -> None:
+    hall = Hall(recording, 64, tmp_path)
+    hall.submit("good", 0.0, 1)
+    hall.submit("other", 0.0, 1)
     other = hall.waiting.pop()[1].planned
     beyond = Config.data_parallel(16, 60, hall.device)  # not recorded
     planned = replace(other, wants=beyond, seconds={beyond: 1.0}, needed={beyond.global_batch: 6.0})
     submission = planned.submission("lost", submit=0.0, deadline=None, cluster=hall.cluster)
-    hall.waiting.append((0.0, LiveJob.arriving(planned, submission, Path("nowhere"))))
+    hall.waiting.append((0.0, LiveJob.arriving(planned, submission, hall.folder / "lost")))
     good, lost = hall.run("fifo").jobs.values()
     assert good.failure is None
     assert lost.failure is not None

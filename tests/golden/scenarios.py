@@ -164,7 +164,7 @@ def _stores() -> Iterator[Scenario]:
         "report",
         "run -w 1 -b 64 --target accuracy=0.99 --epochs 2",
         "run --resume",
-        "serve . --policy fifo --slots 1",
+        "submit . --wait --slots 1",
         copied=_DIGITS,
     )
     yield _shapes(

@@ -20,7 +20,7 @@ import pytest
 import cotune
 from cotune.cli.main import main
 from cotune.cli.remedies import explained
-from cotune.cluster.arrivals import Intake, Stores, settings_of
+from cotune.cluster.service.planned_job import PlannedJob
 from cotune.dashboard.learning import learn
 from cotune.dashboard.what_if import WhatIf, findings
 from cotune.documents import forecast_document
@@ -132,13 +132,11 @@ def test_a_price_that_nobody_gave_is_told_by_the_plan(tmp_path: Path, price: str
 def test_a_served_job_is_believed_to_take_what_its_plan_says(folder: Path) -> None:
     with cotune.open() as project:
         plan = project.plan()
-    with Stores(None) as stores:
-        intake = Intake(stores, [settings_of(folder / "cotune.yaml", None)], None, engine=None, slots=4, seed=0)
-        (job,) = intake.arrivals(0.0) or []
-    submission, wants = job.active.job, job.active.job.wants  # in slots of the service, whatever device they are
-    assert wants is not None
-    assert (wants.workers, wants.batch_size) == (plan.config.workers, plan.config.batch_size)
-    assert job.planned.wants.device == "t4"
+        planned = PlannedJob.learn(project)
+    submission = planned.submission("job", submit=0.0, deadline=None)
+    assert submission.wants is not None  # in slots of the service, whatever device they are
+    assert (submission.wants.workers, submission.wants.batch_size) == (plan.config.workers, plan.config.batch_size)
+    assert planned.wants.device == "t4"
     whole = submission.seconds + (submission.restart or 0.0)  # training, and the start before it
     assert whole == pytest.approx(plan.forecast.seconds.mid, rel=1e-12)
 

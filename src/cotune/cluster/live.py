@@ -38,16 +38,14 @@ class LiveWorld:
         arrivals: Callable[[float], Sequence[LiveJob] | None],
         save: Callable[[Job, Sample], None],
         *,
-        replays: bool = False,
         journal: Journal | None = None,
         placer: Placer | None = None,
     ) -> None:
         """Take jobs from `arrivals`, which returns those submitted since, or None when no more will be.
 
-        The placer is the one of the loop: it says on which nodes a job stands that is started. An engine that `replays`
-        what was recorded needs no checkpoints.
+        The placer is the one of the loop: it says on which nodes a job stands that is started.
         """
-        self._engine, self._arrivals, self._save, self._replays = engine, arrivals, save, replays
+        self._engine, self._arrivals, self._save = engine, arrivals, save
         self._journal = journal or Journal()
         self._placer: Placer = placer or Count()
         self._woken = self._halted = False
@@ -89,7 +87,7 @@ class LiveWorld:
         job = self.jobs[active.number]
         if job.withdrawn or self._halted:
             return
-        launch, sample = job.next_start(self._placer.held(active), replays=self._replays)
+        launch, sample = job.next_start(self._placer.held(active))
         job.stopping = None
         active.ready = self._now + active.restart
         try:
@@ -151,12 +149,6 @@ class LiveWorld:
     def decline(self, active: Active) -> None:
         active.declined = True
         self._present.discard(active.number)
-
-    def interrupt(self) -> None:
-        """Keep what the jobs under way have measured."""
-        for job in self.jobs.values():
-            if job.growing is not None:
-                self._save(job.planned.job, job.growing.interrupted(self._engine.now()))
 
     def sync(self, active: Active) -> None:
         passed, active.synced = self._now - active.synced, self._now

@@ -85,11 +85,10 @@ class LiveJob:
         trained = max(sample.epochs - self.growing.launch.trained, 0.0)
         return min(self.done_before + trained / self.planned.needed[sample.config.global_batch], 1.0)
 
-    def next_start(self, nodes: Taking, *, replays: bool) -> tuple[Launch, Sample]:
+    def next_start(self, nodes: Taking) -> tuple[Launch, Sample]:
         """Return its next start in the config that it was given, on so many units of each node.
 
-        What its starts have done before is forgotten where it begins anew; where starts are replayed (`replays`) they
-        go on without a checkpoint.
+        What its starts have done before is forgotten where it begins anew.
         """
         assert self.active.config is not None
         planned, config = self.planned, as_called(self.active.config, self.planned.wants.device)
@@ -105,7 +104,7 @@ class LiveJob:
             folder=str(self.folder), seed=0, goal=planned.goal,
         )  # fmt: skip
         before = next(reversed(self.all_starts), None)
-        if before is None or not (replays or has_checkpoint(self.folder)):
+        if before is None or not has_checkpoint(self.folder):
             self.done_before = 0.0
             return launch, sample
         if not self.starts:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import urllib.request
 from dataclasses import replace
 from pathlib import Path
@@ -106,14 +105,6 @@ def test_looking_at_an_empty_file_leaves_it_empty(tmp_path: Path) -> None:
     looked = cotune(tmp_path, "queue", "--store", "empty.db")
     assert (looked.code, (tmp_path / "empty.db").stat().st_size) == (3, 0)
     assert "is an empty file and no store yet" in looked.err
-
-
-@pytest.mark.parametrize("words", [("serve", "pipe")])
-def test_nobody_waits_for_a_pipe_instead_of_a_file(tmp_path: Path, words: tuple[str, ...]) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    refused = cotune(tmp_path, *words)
-    assert refused.code == 4
-    assert "pipe is not a regular file" in refused.err
 
 
 def test_advice_names_the_job_file_where_it_is_not_found_by_itself(tmp_path: Path) -> None:

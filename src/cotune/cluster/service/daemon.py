@@ -1,4 +1,4 @@
-"""`cotune serve` as a service: wait to lead, take over, and work the queue off until told to stop.
+"""`cotune serve` as a service: wait to lead, take over, and run the jobs of the queue until it is stopped.
 
     take the lease ─▶ put back what another left ─▶ drive(policy, live world) ─▶ SIGTERM: checkpoint, put back, release
 
@@ -37,6 +37,7 @@ from cotune.cluster.service.leadership import TERMS, Leadership, NoLongerLeading
 from cotune.cluster.service.metrics import DecisionTimes, exposition, metrics_server
 from cotune.cluster.service.preparers import Preparers
 from cotune.cluster.service.queue import Queue
+from cotune.cluster.service.queue_journal import Log
 from cotune.cluster.service.retention import tidy_ended
 from cotune.cluster.service.routing import RoutedEngines
 from cotune.cluster.service.rules import ServiceRules
@@ -58,7 +59,7 @@ _PAUSE = 1.0  # seconds after something unexpected, before the queue is taken up
 
 @dataclass(frozen=True, slots=True)
 class ServiceOptions:
-    """How a queue is worked off."""
+    """How a queue is served."""
 
     policy: str | None = None  # put into the rules when it begins to lead; as they are
     cluster: Cluster | None = None  # the units there are for all jobs; the cores of this machine
@@ -78,15 +79,25 @@ class ServiceOptions:
         return sum(capacity(self.whole).values())
 
 
-class Service:
-    """One process that works a store's queue off while it leads."""
+def log(event: str, **facts: Any) -> None:
+    """Write a line: JSON for a log, words for a terminal."""
+    if sys.stderr.isatty():
+        words = " ".join(f"{name}={value}" for name, value in facts.items())
+        line = f"{time.strftime('%H:%M:%S')} {event} {words}"
+    else:
+        line = json.dumps({"at": timestamp(), "event": event, **facts}, default=str)
+    print(line, file=sys.stderr, flush=True)
 
-    def __init__(self, url: str | None, options: ServiceOptions) -> None:
+
+class Service:
+    """One process that serves a store's queue while it leads; setting `closing` ends it."""
+
+    def __init__(self, url: str | None, options: ServiceOptions, log: Log = log) -> None:
         self._url = absolute(locate(url, Path()))  # jobs are prepared in folders of their own
-        self._options = options
+        self._options, self._log = options, log
         ServiceRules().changed(options.policy)  # what is wrong is said now, and not when the first job comes
         ClusterInUse(options.whole, options.placement)
-        self._closing = threading.Event()
+        self.closing = threading.Event()
         self._tidied = self._said = -math.inf
         self._decisions = DecisionTimes()
 
@@ -96,6 +107,7 @@ class Service:
             "host": socket.gethostname(),
             "pid": os.getpid(),
             "slots": self._options.size,
+            "drain": self._options.drain,
             "cluster": rows.of_record(self._options.whole),
             "version": __version__,
             "since": timestamp(),
@@ -107,16 +119,16 @@ class Service:
             self._stopping_on_signals(),
         ):
             about["policy"] = self._options.policy or Queue(store).rules().policy
-            log("up", store=store.label, **about)
+            self._log("up", store=store.label, **about)
             while (leadership := self._take(lease, about)) is not None:
-                log("leading", term=leadership.term)
+                self._log("leading", term=leadership.term)
                 self._lead(store, leadership)
-            log("down")
+            self._log("down")
 
     def _take(self, lease: Store, about: dict[str, Any]) -> Leadership | None:
         """Wait until this service leads; nothing if it is told to stop before."""
         said, leadership = None, Leadership(lease, about)
-        while not self._closing.is_set():
+        while not self.closing.is_set():
             event, words = "waiting", "another service leads on this store"
             try:
                 if leadership.take():
@@ -124,19 +136,19 @@ class Service:
             except CotuneError as error:  # as where a leader hangs in the middle of a transaction of SQLite
                 event, words = "trouble", str(error)
             if words != said:
-                log(event, words=words)
+                self._log(event, words=words)
             said = words
-            self._closing.wait(TERMS.retry)
+            self.closing.wait(TERMS.retry)
         return None
 
     def _lead(self, store: Store, leadership: Leadership) -> None:
         try:
             self._work_off(store, leadership)
         except NoLongerLeading as error:
-            log("lost", words=str(error))
+            self._log("lost", words=str(error))
         except CotuneError as error:  # its jobs are put back, and the queue is taken up again
-            log("trouble", words=str(error))
-            self._closing.wait(_PAUSE)
+            self._log("trouble", words=str(error))
+            self.closing.wait(_PAUSE)
         finally:
             leadership.release()
 
@@ -153,8 +165,8 @@ class Service:
         def arrivals(_: float) -> list[LiveJob] | None:
             if leadership.is_lost:
                 raise NoLongerLeading("another service leads")
-            if self._closing.is_set() or (options.drain and dispatcher.is_idle):
-                self._closing.set()
+            if self.closing.is_set() or (options.drain and dispatcher.is_idle):
+                self.closing.set()
                 preparers.close()
                 world.halt("the service is going down")
                 return None
@@ -168,8 +180,8 @@ class Service:
 
         try:
             with RoutedEngines(engine_of) as engines:
-                dispatcher = Dispatcher(queue, preparers, engines, cluster=cluster, log=log)
-                log("rules", **dispatcher.rules.document())
+                dispatcher = Dispatcher(queue, preparers, engines, cluster=cluster, log=self._log)
+                self._log("rules", **dispatcher.rules.document())
                 world = LiveWorld(engines, arrivals, store.save, journal=dispatcher.journal, placer=cluster.placer)
                 dispatcher.begin(world)
                 watch, in_force = self._decisions.watch, lambda: dispatcher.in_force
@@ -187,17 +199,17 @@ class Service:
         self._tidied = time.monotonic()
         removed = tidy_ended(queue, options.keep, options.keep_bytes)
         if removed:
-            log("tidied", jobs=removed)
+            self._log("tidied", jobs=removed)
 
     @contextmanager
     def _stopping_on_signals(self) -> Iterator[None]:
         """Note SIGTERM and Ctrl-C instead of ending at once; a second one ends at once."""
 
         def stop(number: int, _: object) -> None:
-            if self._closing.is_set():
+            if self.closing.is_set():
                 os._exit(128 + number)
-            log("stopping", signal=signal.Signals(number).name)
-            self._closing.set()
+            self._log("stopping", signal=signal.Signals(number).name)
+            self.closing.set()
 
         before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
         try:
@@ -205,16 +217,6 @@ class Service:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-
-
-def log(event: str, **facts: Any) -> None:
-    """Write a line: JSON for a log, words for a terminal."""
-    if sys.stderr.isatty():
-        words = " ".join(f"{name}={value}" for name, value in facts.items())
-        line = f"{time.strftime('%H:%M:%S')} {event} {words}"
-    else:
-        line = json.dumps({"at": timestamp(), "event": event, **facts}, default=str)
-    print(line, file=sys.stderr, flush=True)
 
 
 def checked(url: str | None, options: ServiceOptions) -> dict[str, Any]:

@@ -15,21 +15,19 @@ from cotune.run.training import asks, missed
 from cotune.units import duration
 
 
-def outcome_of(job: LiveJob, seconds: float | None = None) -> tuple[State, str]:
-    """Return what became of a job `seconds` after it was submitted, by default what it waited and ran here."""
-    sample, active, goal, cluster = job.whole, job.active, job.planned.goal, job.planned.cluster
-    if active.declined:
+def outcome_of(job: LiveJob, seconds: float) -> tuple[State, str]:
+    """Return what became of a job `seconds` after it was submitted."""
+    sample, goal, cluster = job.whole, job.planned.goal, job.planned.cluster
+    if job.active.declined:
         return State.DECLINED, "its deadline cannot be kept beside the others'"
     if job.failure is not None or sample is None:
         return State.FAILED, str(job.failure or "it never started")
-    took = active.waited + active.executed if seconds is None else seconds
-    waited = active.waited if seconds is None else max(took - sample.seconds, 0.0)
+    waited = max(seconds - sample.seconds, 0.0)
     cost = cost_of(job.all_starts, cluster)
-    short = missed(job.planned.job, goal, sample, seconds=took, cost=cost, unit=cluster.unit)
+    short = missed(job.planned.job, goal, sample, seconds=seconds, cost=cost, unit=cluster.unit)
     if short:
         return State.MISSED, short
-    idle = "waiting" if seconds is None else "waiting or being measured"
-    after = f"after {duration(took)}, {duration(waited)} of it {idle}"
+    after = f"after {duration(seconds)}, {duration(waited)} of it waiting or being measured"
     return (State.MET, f"goal met {after}") if asks(goal) else (State.DONE, f"done {after}")
 
 

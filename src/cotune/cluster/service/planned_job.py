@@ -20,7 +20,6 @@ from cotune.cluster.policy import Submission, capacity
 from cotune.cluster.service.device_types import alike, as_served
 from cotune.cluster.work import Steady
 from cotune.documents import plan_document
-from cotune.predict.evidence import Predictors
 from cotune.predict.starts import warm_start_gain
 from cotune.project.project import Project
 from cotune.store import rows
@@ -49,13 +48,13 @@ class PlannedJob:
     start: float = 0.0  # seconds of `seconds`, and of its interval, that every start takes
 
     @classmethod
-    def learn(cls, project: Project, seed: int = 0, *, types: bool = False) -> Self:
+    def learn(cls, project: Project, *, types: bool = False) -> Self:
         """Learn from a project's samples, or raise `Infeasible` where no config meets its goal even alone.
 
         With `types` the configs on all types of device are kept, for a policy to choose among.
         """
         evidence = project.evidence()
-        settings, cold = project.settings, project.planner(evidence, predictors=Predictors(seed=seed))
+        settings, cold = project.settings, project.planner(evidence)
         planner = cold.sooner(warm_start_gain(evidence.all_samples))
         plan = planner.plan()
         free = planner.asking(replace(settings.goal, deadline=None, max_cost=None))
@@ -165,7 +164,7 @@ class PlannedJob:
             dict(said["needed"]),
             (low, mid, high),
             said["forecast"],
-            said.get("start", 0.0),  # as services before this one wrote it
+            said["start"],
         )
 
 

@@ -1,62 +1,170 @@
-"""`cotune submit`: queue a job file to be measured, planned and run by the service."""
+"""`cotune submit`: queue job files to be measured, planned and run by the service."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from cotune.cli.flags import GoalFlags, records_as_flags
-from cotune.cli.help import GOAL, flag
+from cotune.cli.help import GOAL, SPACE, flag, rare_flag
 from cotune.cli.options import Json, Name, StoreUrl
-from cotune.cli.output import emit_json, say
+from cotune.cli.output import emit_json, note, say, table
+from cotune.cluster.service.documents import status_document
 from cotune.cluster.service.forecasts import foresee
 from cotune.cluster.service.queue import Queue
+from cotune.cluster.service.queued import ListedJob, QueuedJob, QueueEvent
 from cotune.cluster.service.snapshot import JobSnapshot, adopt_samples
+from cotune.cluster.service.watch import exit_code, is_served, serve_and_watch, watch
 from cotune.cluster.verbs._queue import open_queue
-from cotune.errors import Infeasible
-from cotune.units import counted, duration
+from cotune.errors import CotuneError, Infeasible, Interrupted, UsageError
+from cotune.units import counted, duration, number
+
+_ENTRY = ("name", "state", "held", "eta", "reason", "result")
 
 
 @records_as_flags
 def submit(
     *,
-    file: Annotated[Path, typer.Argument(help="The job file, or a folder with a cotune.yaml.")],
+    files: Annotated[list[Path], typer.Argument(help="Job files, or folders with a cotune.yaml.", metavar="FILE")],
     goal: GoalFlags,
-    team: Annotated[str | None, flag(GOAL, "--team", help="Whose job it is.")] = None,
-    priority: Annotated[int | None, flag(GOAL, "--priority", help="Higher goes first (0).")] = None,
+    team: Annotated[str | None, rare_flag(GOAL, "--team", help="Whose job it is.")] = None,
+    priority: Annotated[int | None, rare_flag(GOAL, "--priority", help="Higher goes first (0).")] = None,
     name: Name = None,
-    hold: Annotated[bool, typer.Option("--hold", help="Keep it from starting until cotune release.")] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only tell when it would start and end, and who would be moved.")
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait for the jobs to end; serve them if no service runs.")
     ] = False,
+    slots: Annotated[
+        int | None, flag(SPACE, "--slots", help="Workers of the service that --wait starts (default: cores).", min=1)
+    ] = None,
+    hold: Annotated[bool, rare_flag("Options", "--hold", help="Keep them from starting until cotune release.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say when it would start and end.")] = False,
     store: StoreUrl = None,
     json: Json = False,
 ) -> None:
-    """Submit a job. Its deadline counts from now. Needs no running service.
+    """Submit jobs. Their deadlines count from now. Needs no running service.
 
     cotune submit cotune.yaml --deadline 2h
-    cotune submit cotune.yaml --dry-run
+    cotune submit vision text --wait --slots 8
     """
-    snapshot = JobSnapshot.take(file, goal.asked() | {"team": team, "priority": priority, "name": name})
+    _check_flags(files, name, wait=wait, slots=slots, hold=hold, dry_run=dry_run)
+    snapshots = [
+        JobSnapshot.take(file, goal.asked() | {"team": team, "priority": priority, "name": name}) for file in files
+    ]
     with open_queue(store, may_make=True) as queue:
-        adopt_samples(queue.store, snapshot)
+        for snapshot in snapshots:
+            adopt_samples(queue.store, snapshot)
         if dry_run:
-            _foresee(queue, snapshot, json)
+            _foresee(queue, snapshots[0], json)
             return
-        id = queue.submit(snapshot, held=hold)
-        leader = queue.leader()
+        before = queue.last_event()
+        ids = _submitted(queue, snapshots, held=hold)
+        if not json:
+            _say_submitted(queue, dict(zip(ids, snapshots, strict=True)), held=hold, wait=wait)
+        if wait:
+            _wait(queue, store, ids, before, slots)
+        jobs, now = queue.jobs(ids=ids), queue.now()
+    _print(jobs, now, ended=wait, json=json)
+    if wait:
+        raise typer.Exit(exit_code(job.state for job in jobs))
+
+
+def _check_flags(
+    files: Sequence[Path], name: str | None, *, wait: bool, slots: int | None, hold: bool, dry_run: bool
+) -> None:
+    if len(files) > 1 and (name is not None or dry_run):
+        raise UsageError(f"{'--dry-run' if dry_run else '--name'} is for one job; these are {len(files)}")
+    if wait and (hold or dry_run):
+        raise UsageError(f"--wait and {'--hold' if hold else '--dry-run'} do not go together: nothing would end")
+    if slots is not None and not wait:
+        raise UsageError("--slots is for the service that --wait starts; give --wait too")
+
+
+def _submitted(queue: Queue, snapshots: Sequence[JobSnapshot], *, held: bool) -> list[str]:
+    """Submit all jobs, or none where one of them is refused."""
+    ids: list[str] = []
+    try:
+        for snapshot in snapshots:
+            ids.append(queue.submit(snapshot, held=held))
+    except CotuneError:
+        for id in ids:
+            queue.cancel(id)
+        raise
+    return ids
+
+
+def _say_submitted(queue: Queue, jobs: Mapping[str, JobSnapshot], *, held: bool, wait: bool) -> None:
+    for id, snapshot in jobs.items():
+        say(f"submitted {snapshot.name} as {id}{' (held)' if held else ''}")
+    leader = queue.leader()
+    if not wait and (leader is None or not leader.is_alive):
+        say("no service runs on this store yet: `cotune serve` starts one, and `cotune submit --wait` one for its jobs")
+
+
+def _wait(queue: Queue, store: str | None, ids: Sequence[str], before: int, slots: int | None) -> None:
+    """Wait for jobs to end, by the service that leads their store or by one that ends with the last job."""
+    names, begun = {job.id: job.name for job in queue.listed(ids=ids)}, queue.now()
+
+    def show(event: QueueEvent) -> None:
+        note(f"[{max(event.at - begun, 0.0):.1f} s] {names[event.job]}: {event.state} ({event.words})")
+
+    leader = queue.leader()
+    if leader is not None and leader.is_alive:
+        if slots is not None:
+            note("a service with slots of its own leads this store: --slots has no effect")
+        try:
+            watch(queue, ids, before, show, lambda: not is_served(queue))
+        except KeyboardInterrupt:
+            raise Interrupted(f"the service continues with the jobs; `cotune wait {ids[0]}` waits again") from None
+        before = queue.last_event()
+    if _remaining(queue, ids):
+        serve_and_watch(store, slots, ids, before, show)
+    if remaining := _remaining(queue, ids):
+        raise Interrupted(
+            f"{counted(len(remaining), 'job')} not ended, with checkpoints kept: `cotune serve --drain` resumes, "
+            f"`cotune cancel {remaining[0].id}` gives up {remaining[0].name}"
+        )
+
+
+def _remaining(queue: Queue, ids: Sequence[str]) -> list[ListedJob]:
+    return [job for job in queue.listed(ids=ids) if not job.is_final]
+
+
+def _print(jobs: Sequence[QueuedJob], now: float, *, ended: bool, json: bool) -> None:
     if json:
-        emit_json("submit", {"job": id, "name": snapshot.name, "state": "queued", "held": hold})
-        return
-    say(f"submitted {snapshot.name} as {id}{' (held)' if hold else ''}")
-    if leader is None or not leader.is_alive:
-        say("no service runs on this store yet: cotune serve --store URL works the queue off")
+        entries = [_entry(job, now) for job in jobs]
+        emit_json("submit", entries[0] if len(entries) == 1 else {"jobs": entries})
+    elif ended:
+        columns = ("job", "workers", "batch", "starts", "waited", "ran", "cost", "outcome")
+        table(columns, [_row(job) for job in jobs])
+
+
+def _entry(job: QueuedJob, now: float) -> dict[str, Any]:
+    document = status_document(job, now)
+    return {"job": job.id} | {name: document[name] for name in _ENTRY}
+
+
+def _row(job: QueuedJob) -> tuple[object, ...]:
+    result, outcome = job.result or {}, f"{job.state}: {job.reason}"
+    if "starts" not in result:  # it never ran
+        return job.name, "", "", 0, "", "", "", outcome
+    config, cost = result["config"] or {}, result["cost"]
+    return (
+        job.name,
+        config.get("workers", ""),
+        config.get("batch_size", ""),
+        result["starts"],
+        duration(result["waited_seconds"]),
+        duration(result["trained_seconds"]),
+        f"{number(cost['value'], 3)} {cost['unit']}",
+        outcome,
+    )
 
 
 def _foresee(queue: Queue, snapshot: JobSnapshot, json: bool) -> None:
-    """Tell what would become of a job; leave with the exit code of a declined one if it would be."""
+    """Show what would become of a job; leave with the exit code of a declined one if it would be."""
     seen = foresee(queue, snapshot)
     if json:
         emit_json("submit.dry_run", seen)

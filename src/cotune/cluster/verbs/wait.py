@@ -10,18 +10,10 @@ import typer
 from cotune.cli.options import Json, StoreUrl
 from cotune.cli.output import emit_json, say
 from cotune.cluster.service.documents import status_document
-from cotune.cluster.service.states import State
+from cotune.cluster.service.watch import PAUSE, exit_code
 from cotune.cluster.verbs._queue import JobId, open_queue
-from cotune.errors import CotuneError, EngineError, Infeasible, Interrupted, Missed, OverBudget
+from cotune.errors import OverBudget
 from cotune.units import seconds
-
-_PAUSE = 0.3
-_ERRORS: dict[State, type[CotuneError]] = {
-    State.MISSED: Missed,
-    State.FAILED: EngineError,
-    State.DECLINED: Infeasible,
-    State.CANCELLED: Interrupted,
-}
 
 
 def wait(
@@ -37,12 +29,11 @@ def wait(
         while not found.is_final:
             if until is not None and time.monotonic() >= until:
                 raise OverBudget(f"{found.name} is still {found.state} after {timeout} ({found.reason})")
-            time.sleep(_PAUSE)
+            time.sleep(PAUSE)
             found = queue.get(found.id)
         document = status_document(found, queue.now())
     if json:
         emit_json("wait", {"job": document})
     else:
         say(f"{found.id} {found.name}: {found.state} ({found.reason})")
-    if found.state in _ERRORS:
-        raise typer.Exit(_ERRORS[found.state].exit_code)
+    raise typer.Exit(exit_code([found.state]))
