@@ -29,7 +29,7 @@ from cotune.cluster.simulate.clusters import parse_cluster
 from cotune.cluster.simulate.metrics import metrics
 from cotune.cluster.simulate.world import mistaken
 from cotune.cluster.traces import Trace, fitting, read
-from cotune.cluster.traces.goals import with_deadlines
+from cotune.cluster.traces.shaping import with_deadlines
 from cotune.cluster.traces.speeds import malleable
 
 RIVALS = ("elasticflow", "edf", "srtf")

@@ -37,7 +37,7 @@ from cotune.cluster.simulate.clusters import parse_cluster
 from cotune.cluster.simulate.metrics import metrics
 from cotune.cluster.simulate.world import Believe, exactly, mistaken
 from cotune.cluster.traces import Trace, fitting, read
-from cotune.cluster.traces.goals import with_deadlines, with_targets
+from cotune.cluster.traces.shaping import with_deadlines, with_targets
 from cotune.cluster.traces.speeds import malleable, speed_tables
 from cotune.cluster.work import Steady
 from cotune.predict.learn import forecaster

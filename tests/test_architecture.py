@@ -21,7 +21,7 @@ ROOMS = ("cluster", "placement", "modelling", "lab")  # optional: the core never
 LAYERS = (  # a part of the core may import those of the lines before its own
     ("errors", "worker", "types", "identity", "training_speed", "bounds"),
     ("safety",),
-    ("units", "registry", "space", "devices", "torch", "jobfile.metric_names"),
+    ("units", "registry", "remedies", "space", "devices", "torch", "jobfile.metric_names"),
     ("progress", "layouts"),
     ("forecast", "checkpoints", "display", "documents", "store", "callbacks", "jobfile.command", "jobfile.pattern"),
     ("jobfile", "plan", "workloads"),
@@ -89,6 +89,18 @@ def may_import(part: str, other: str) -> bool:
     if part in ROOMS:
         return other not in ROOMS or ROOM_LEVELS[other] < ROOM_LEVELS[part]
     return other not in ROOMS and LEVELS[other] < LEVELS[part] and (part, other) not in STRANGERS
+
+
+def test_the_kernel_of_scheduling_knows_no_service_and_the_service_no_command_line() -> None:
+    cluster = SOURCE / "cluster"
+    kernel = [
+        *cluster.glob("*.py"),
+        *(one for name in ("policies", "simulate", "traces") for one in cluster.glob(f"{name}/*.py")),
+    ]
+    above = ("cotune.cli.", "cotune.cluster.api.", "cotune.cluster.verbs.")
+    for files, unknown in ((kernel, (*above, "cotune.cluster.service.")), (cluster.glob("service/*.py"), above)):
+        for file in files:
+            assert not [name for name in imported(file) if name.startswith(unknown)], file
 
 
 @each_folder

@@ -5,7 +5,7 @@
 
 The message says what was asked, what is nearest and what to do; `facts` carries what a caller would
 otherwise have to parse out of the words. `remedy` names what helps, for whoever knows how that is done
-where the error is read: the command line adds the flag (`cli/remedies.py`).
+where the error is read: the command line adds the flag (`remedies.py`).
 """
 
 from __future__ import annotations

@@ -17,9 +17,9 @@ from typer.testing import CliRunner
 from cli.jobs import JOB, TRAINING, checkpointing, cotune, environment, script
 from cotune.cli.app import app, verbs
 from cotune.cli.doubts import doubt_target
-from cotune.cli.remedies import explained, goal_flags
 from cotune.errors import Infeasible
 from cotune.jobfile import settings as job_settings
+from cotune.remedies import explained, goal_flags
 from cotune.types import Config, Evaluation, Forecast, Goal, Job, Quantity, Sample, Source
 
 LENET = """\

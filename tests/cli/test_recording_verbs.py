@@ -14,9 +14,9 @@ from unittest import mock
 import pytest
 
 from cotune.cli.main import main
-from cotune.cli.remedies import listed
 from cotune.errors import Infeasible
 from cotune.project.opening import open_project
+from cotune.remedies import listed
 from cotune.store import open_store
 from cotune.types import Config, Forecast, Goal, Job, Quantity, Sample
 from lab.worlds import world

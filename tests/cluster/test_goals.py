@@ -15,7 +15,7 @@ from cotune.cluster.simulate import simulate
 from cotune.cluster.simulate.clusters import parse_cluster
 from cotune.cluster.simulate.metrics import metrics
 from cotune.cluster.traces import Trace, read
-from cotune.cluster.traces.goals import ToTarget, with_deadlines, with_targets
+from cotune.cluster.traces.shaping import ToTarget, with_deadlines, with_targets
 from cotune.errors import UsageError
 
 BATCHES = {64: (1000, (0.5, 0.7, 0.82, 0.9)), 128: (520, (0.5, 0.68, 0.8, 0.88)), 256: (300, (0.4, 0.6, 0.7, 0.8))}

@@ -10,10 +10,10 @@ import pytest
 
 from cotune import registry
 from cotune.checkpoints import CHECKPOINT
-from cotune.cluster.live import LiveWorld
-from cotune.cluster.live_job import LiveJob
 from cotune.cluster.loop import Changes, drive
 from cotune.cluster.node_packing import Count
+from cotune.cluster.service.live import LiveWorld
+from cotune.cluster.service.live_job import LiveJob
 from cotune.cluster.service.planned_job import PlannedJob
 from cotune.recording import Recording, read
 from cotune.run.engines.recorded import Recorded

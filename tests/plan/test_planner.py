@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cotune import registry
-from cotune.cli.remedies import listed
 from cotune.errors import Infeasible
 from cotune.forecast import Outlook
 from cotune.lab.searches.tabu import Tabu
@@ -18,6 +17,7 @@ from cotune.plan.assess import assess
 from cotune.plan.choose import choose
 from cotune.plan.rates import rates
 from cotune.plan.searches.grid import Grid
+from cotune.remedies import listed
 from cotune.space import Axis, Configs, Space
 from cotune.types import Cluster, Config, Device, Goal, Job, Plan
 from plan.outlooks import EXAMPLES, outlook_of

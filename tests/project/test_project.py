@@ -19,7 +19,6 @@ import pytest
 
 import cotune
 from cotune.cli.main import main
-from cotune.cli.remedies import explained
 from cotune.cluster.service.planned_job import PlannedJob
 from cotune.dashboard.learning import learn
 from cotune.dashboard.what_if import WhatIf, findings
@@ -27,6 +26,7 @@ from cotune.documents import forecast_document
 from cotune.errors import Infeasible, NotFound, OverBudget, UsageError
 from cotune.jobfile.settings import load
 from cotune.project.run import RunLayout, RunOptions, require_not_refused
+from cotune.remedies import explained
 from cotune.reports import find
 from cotune.space import Configs
 from cotune.store import open_store

@@ -105,7 +105,7 @@ def _words(error: Exception) -> str:
     """Return what an error says, with the flag that helps."""
     if not isinstance(error, CotuneError) or not (error.remedy or error.facts):
         return str(error)
-    from cotune.cli.remedies import explained
+    from cotune.remedies import explained
 
     return explained(error)
 
@@ -114,7 +114,7 @@ def _told(error: CotuneError) -> str:
     """Return what is said of an error on a terminal: a refusal as a list, any other as a line."""
     if not isinstance(error, Infeasible):
         return _words(error)
-    from cotune.cli.remedies import listed
+    from cotune.remedies import listed
 
     return listed(error)
 

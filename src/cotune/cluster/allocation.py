@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from operator import mul
 
-from cotune.cluster.candidates import Ladder
+from cotune.cluster.candidates import Candidates, Ladder
 from cotune.cluster.ledger import Ledger
 from cotune.cluster.policy import Active, Promise
 from cotune.cluster.promises import TIGHT, begin, held_at, start_seconds, steps_down
@@ -106,7 +106,7 @@ class Allocation:
 
     def _base(self, job: Active) -> tuple[Ladder, int]:
         """Return in what a job gets on: as it is, as long as nothing cheaper is in time."""
-        known = job.candidates
+        known: Candidates | None = job.memory
         if (
             known is not None
             and known.base is not None

@@ -9,19 +9,16 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from cotune.cluster.options import cautious, choices, packing, seconds_left
+from cotune.cluster.policy import Active, Promise
 from cotune.cluster.work import Steady
 from cotune.types import Cluster, Config, Floats, Ints
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from cotune.cluster.policy import Active, Promise
 
 _AT_ONCE = 1e-9  # seconds, for jobs that are done
 
@@ -91,9 +88,10 @@ def candidates_of(active: Active, cluster: Cluster, margin: float, hope: float) 
 
     `margin` is how many standard deviations are set aside for a promise, `hope` by how many it may be quicker.
     """
-    if active.candidates is None:
-        active.candidates = Candidates(tuple(_ladders(active, cluster)), math.inf)
-    return brought_up_to_date(active, active.candidates, margin, hope)
+    known: Candidates | None = active.memory
+    if known is None:
+        known = active.memory = Candidates(tuple(_ladders(active, cluster)), math.inf)
+    return brought_up_to_date(active, known, margin, hope)
 
 
 def brought_up_to_date(active: Active, known: Candidates, margin: float, hope: float) -> Candidates:

@@ -144,9 +144,9 @@ class Options:
     @classmethod
     def of(cls, active: Active, allowed: Callable[[], Sequence[Config]]) -> Options:
         """Return a job's options; what it may run in is asked for once."""
-        known = active.sizes
+        known: Sizes | None = active.memory
         if known is None:
-            known = active.sizes = Sizes.of(active, allowed())
+            known = active.memory = Sizes.of(active, allowed())
         seconds = known.seconds(active)
         speed = np.zeros(len(seconds) + 1)
         np.divide(1.0, np.maximum(seconds, 1e-9), out=speed[:-1])

@@ -20,14 +20,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from cotune.errors import UsageError
 from cotune.types import Cluster, Config
-
-if TYPE_CHECKING:
-    from cotune.cluster.candidates import Candidates
-    from cotune.cluster.options import Sizes
 
 Rank = tuple[float, ...]
 
@@ -164,8 +160,7 @@ class Active:
     team_usage: float = 0.0  # GPU-seconds its team has held, decayed as the policy asks
     declined: bool = False
     promise: Promise | None = None  # by which its deadline is kept, see `joint`
-    candidates: Candidates | None = field(default=None, repr=False)  # what it can run in, as worked out last
-    sizes: Sizes | None = field(default=None, repr=False)  # the same for `elasticflow`
+    memory: Any = field(default=None, repr=False)  # what the policy has worked out of it, until another one decides
     synced: float = 0.0  # the present, on the cluster's clock
     ready: float = 0.0  # when it gets to work after its last start
     token: int = field(default=0, repr=False)

@@ -42,7 +42,7 @@ class Round:
             return
         self._ask(policy)
         for active in self._active.values():
-            active.level, active.settled, active.promise, active.candidates = 0, active.running, None, None
+            active.level, active.settled, active.promise, active.memory = 0, active.running, None, None
 
     def _ask(self, policy: Policy) -> None:
         """Note whom to ask, and which of the questions it answers that not every policy does."""

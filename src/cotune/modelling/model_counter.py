@@ -17,7 +17,7 @@ from cotune.modelling.counting.counts import Counts
 from cotune.modelling.counting.trace import count
 from cotune.modelling.counting.workload import Workload
 from cotune.modelling.workloads.named import find
-from cotune.store.steps import Fingerprint
+from cotune.store.rows import Fingerprint
 from cotune.types import CountedModel
 
 _SMALL, _LARGE = 16, 64

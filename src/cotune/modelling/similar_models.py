@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cotune.store.steps import Fingerprint, ModelStep
+from cotune.store.rows import Fingerprint, ModelStep
 
 _NEAR = 1.5
 _WIDTH = 0.5

@@ -12,7 +12,7 @@ PostgreSQL database for a team. Every save is a transaction of its own.
 
 from cotune.store.database import KnownJob, Store, StoredPlan, StoredRefusal, StoredResult, open_store
 from cotune.store.location import work_folder
-from cotune.store.steps import Fingerprint, ModelStep
+from cotune.store.rows import Fingerprint, ModelStep
 
 __all__ = [
     "Fingerprint",

@@ -6,17 +6,18 @@ written before anything else is asked. An empty database gets its tables as it i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
-from sqlalchemy import URL, Connection
+from sqlalchemy import URL, ColumnElement, Connection, Table, and_, func, select, update
+from sqlalchemy.dialects import postgresql, sqlite
 
 from cotune.errors import InvalidFile
 from cotune.store import schema
-from cotune.store.inserts import append, introduce, upsert
 from cotune.store.location import WRITE, OutOfReach, connect, label, one_line_errors, work_folder, write_ahead
+from cotune.store.schema import evaluations, jobs, samples
 from cotune.store.spool import OUTAGE, OutagePolicy, Spool, SpooledSample
 
 Answer = TypeVar("Answer")
@@ -126,3 +127,48 @@ class StoreConnection:
             introduce(connection, entry.job)
             upsert(connection, entry.sample)
             append(connection, entry.id, entry.curve, lambda point, *_: point)
+
+
+Point = TypeVar("Point")
+
+
+def insert(connection: Connection, table: Table) -> postgresql.Insert | sqlite.Insert:
+    """Return an insert that can say what to do about a row that is there, in the database's own dialect."""
+    return postgresql.insert(table) if connection.dialect.name == "postgresql" else sqlite.insert(table)
+
+
+def introduce(connection: Connection, row: Mapping[str, Any]) -> None:
+    """Add a job unless it is known; one that is known may name its model later."""
+    connection.execute(insert(connection, jobs).on_conflict_do_nothing(), row)
+    if row["definition"].get("model") is not None:
+        own = and_(jobs.c.name == row["name"], jobs.c.fingerprint == row["fingerprint"])
+        connection.execute(update(jobs).where(own).values(definition=row["definition"]))
+
+
+def upsert(connection: Connection, row: Mapping[str, Any]) -> None:
+    """Write a sample as it is now."""
+    new = insert(connection, samples).values(row)
+    written = new.on_conflict_do_update(
+        index_elements=["id"],
+        set_={name: new.excluded[name] for name in row if name != "id"},
+        where=of_job(samples, new.excluded.job, new.excluded.fingerprint),
+    ).returning(samples.c.number)
+    if connection.scalar(written) is None:
+        raise ValueError(f"sample {row['id']} belongs to another job")
+
+
+def append(
+    connection: Connection, id: str, curve: Sequence[Point], of: Callable[[Point, str, int], Mapping[str, Any]]
+) -> None:
+    """Add the points of a sample's curve that are not there yet; `of` returns the columns of one."""
+    if not curve:
+        return
+    stored = connection.scalar(select(func.count()).where(evaluations.c.sample == id)) or 0
+    points = [dict(of(point, id, place)) for place, point in enumerate(curve[stored:], stored)]
+    if points:
+        connection.execute(evaluations.insert(), points)
+
+
+def of_job(table: Any, name: Any, fingerprint: Any) -> ColumnElement[bool]:
+    """Return the condition that rows belong to a job."""
+    return and_(table.c.job == name, table.c.fingerprint == fingerprint)

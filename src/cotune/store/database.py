@@ -21,12 +21,11 @@ from cotune.identity import new_id
 from cotune.safety import redact
 from cotune.space import Space
 from cotune.store import rows, writer
-from cotune.store.connection import StoreConnection
-from cotune.store.inserts import append, insert, introduce, of_job, upsert
+from cotune.store.connection import StoreConnection, append, insert, introduce, of_job, upsert
 from cotune.store.location import is_read_only, locate
+from cotune.store.rows import ModelStep
 from cotune.store.schema import evaluations, jobs, model_steps, plans, results, samples
 from cotune.store.spool import OUTAGE, OutagePolicy, SpooledSample
-from cotune.store.steps import ModelStep
 from cotune.types import Cluster, CountedModel, Evaluation, Failure, Goal, Job, Plan, Sample
 
 REFUSAL = "refusal"  # the kind of result that is none to look at

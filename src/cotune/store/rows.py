@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from typing import Any, TypeVar
 
@@ -159,3 +159,30 @@ def _words(text: str | None) -> str | None:
         return None
     clean = text.encode("utf-8", "replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
     return redact.text(clean)
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """What makes steps alike; `mix` is the share of the bytes by family of operators."""
+
+    flops: float
+    bytes: float
+    operators: int
+    parameters: int
+    mix: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelStep:
+    """Seconds of a step as measured, beside what its counts alone would have said."""
+
+    model: str
+    device: str
+    precision: str
+    workers: int
+    batch_size: int
+    seconds: float
+    spread: float
+    counted_seconds: float
+    fingerprint: Fingerprint
+    measured: str

@@ -12,9 +12,9 @@ import pytest
 
 from cli.jobs import cotune, environment
 from cotune.cluster.service import states
+from cotune.cluster.service.job_files import bytes_in, tidy_ended
 from cotune.cluster.service.leadership import Leadership
 from cotune.cluster.service.queue import Queue
-from cotune.cluster.service.retention import bytes_in, tidy_ended
 from cotune.cluster.service.snapshot import JobSnapshot
 from cotune.cluster.service.states import State
 from cotune.errors import UsageError

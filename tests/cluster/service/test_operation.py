@@ -9,19 +9,19 @@ from pathlib import Path
 import pytest
 
 from cli.jobs import cotune
-from cotune.cli.remedies import explained
 from cotune.cluster.loop import Changes
 from cotune.cluster.policies.joint import Joint
 from cotune.cluster.policy import Submission
 from cotune.cluster.service import states
 from cotune.cluster.service.device_types import SLOT
 from cotune.cluster.service.forecasts import Remaining, spans
-from cotune.cluster.service.metrics import DecisionTimes, exposition, metrics_server
+from cotune.cluster.service.job_files import tidy_ended
 from cotune.cluster.service.queue import Queue
-from cotune.cluster.service.retention import tidy_ended
 from cotune.cluster.service.snapshot import JobSnapshot, adopt_samples
+from cotune.cluster.service.usage import DecisionTimes, exposition, metrics_server
 from cotune.cluster.work import Steady
 from cotune.errors import NotFound
+from cotune.remedies import explained
 from cotune.run.environment import free_ports
 from cotune.store import open_store
 from cotune.types import Cluster, Config, Device, Sample

@@ -8,7 +8,7 @@ from cotune.cluster.service.device_types import alike
 from cotune.cluster.service.documents import status_document, why_document
 from cotune.cluster.service.leadership import Leadership
 from cotune.cluster.service.planned_job import PlannedJob
-from cotune.cluster.service.prepare import Preparation
+from cotune.cluster.service.preparation_process import Preparation
 from cotune.cluster.service.queue import Queue
 from cotune.cluster.service.snapshot import JobSnapshot
 from cotune.cluster.service.states import State

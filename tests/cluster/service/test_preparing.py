@@ -13,8 +13,7 @@ from sqlalchemy import update
 from cotune.cluster.service.device_types import SLOT, alike
 from cotune.cluster.service.leadership import Leadership
 from cotune.cluster.service.measuring_room import HeldUnits, MeasuringClaim, MeasuringNeed, MeasuringRoom
-from cotune.cluster.service.preparers import Preparers
-from cotune.cluster.service.preparing import TRIES, Preparing
+from cotune.cluster.service.preparation import TRIES, Preparers, Preparing
 from cotune.cluster.service.queue import Queue
 from cotune.cluster.service.snapshot import JobSnapshot
 from cotune.cluster.service.states import State

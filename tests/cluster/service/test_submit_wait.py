@@ -107,7 +107,7 @@ def test_jobs_share_one_worker_by_the_policy_that_the_store_names(tmp_path: Path
 
 
 def test_ctrl_c_ends_all_that_was_started_and_a_later_service_resumes(tmp_path: Path, store: str) -> None:
-    folder = job(tmp_path, "long", "epochs: 12", 0.3)
+    folder = job(tmp_path, "long", "epochs: 30", 0.3)
     waiting = submitting(tmp_path, store, "long")
     wait_for_a_checkpoint(waiting, store, folder)
     waiting.send_signal(signal.SIGINT)
@@ -123,7 +123,8 @@ def test_ctrl_c_ends_all_that_was_started_and_a_later_service_resumes(tmp_path: 
 
 
 def test_a_command_whose_jobs_another_one_served_takes_over_when_that_is_killed(tmp_path: Path, store: str) -> None:
-    folder = job(tmp_path, "long", "epochs: 12", 0.3)
+    gate = "[time.sleep(0.02) for _ in iter(lambda: epochs == 12 and not os.path.exists('go'), False)]"
+    folder = job(tmp_path, "long", "epochs: 12", each=gate)
     job(tmp_path, "short", "epochs: 2")
     first = submitting(tmp_path, store, "long", "--slots", "1")
     wait_for_a_checkpoint(first, store, folder)
@@ -132,6 +133,7 @@ def test_a_command_whose_jobs_another_one_served_takes_over_when_that_is_killed(
         pass
     first.kill()
     first.communicate()
+    (folder / "go").touch()
     _, said = second.communicate()
     assert second.returncode == 0, said
     assert states(store) == {"long": "done", "short": "done"}
@@ -140,7 +142,7 @@ def test_a_command_whose_jobs_another_one_served_takes_over_when_that_is_killed(
 
 
 def test_a_service_that_leads_keeps_the_job_whose_command_was_interrupted(tmp_path: Path, store: str) -> None:
-    folder = job(tmp_path, "long", "epochs: 12", 0.3)
+    folder = job(tmp_path, "long", "epochs: 30", 0.3)
     service = serving(tmp_path, store)
     for _ in until(service, "leading"):
         pass

@@ -14,10 +14,10 @@ from cotune.cli.doubts import doubt_configs, doubt_examples, doubt_goal, doubt_s
 from cotune.cli.flags import GoalFlags, JobFlags, PredictorFlags, ReplayFlags, SpaceFlags, records_as_flags
 from cotune.cli.help import MEASURING, SPACE, flag, rare_flag
 from cotune.cli.output import emit_json, note, say, table
-from cotune.cli.remedies import explained
 from cotune.errors import Infeasible, NotFound
 from cotune.predict.evidence import Evidence
 from cotune.project.project import Project
+from cotune.remedies import explained
 from cotune.space import Configs
 from cotune.types import RECORDED, Job, Plan, Sample
 from cotune.units import counted, duration, number

@@ -21,11 +21,11 @@ from cotune.cli.doubts import (
 from cotune.cli.flags import JobFlags, SpaceFlags, records_as_flags
 from cotune.cli.help import MEASURING, flag, rare_flag
 from cotune.cli.output import emit_json, note, repeated, say, table
-from cotune.cli.remedies import goal_flags
 from cotune.documents import config_cells, config_columns, head, profile_document, sample_document
 from cotune.probe.measure import Limits, least_seconds
 from cotune.probe.outcome import ProfileOutcome
 from cotune.project.project import Project
+from cotune.remedies import goal_flags
 from cotune.types import Job, Sample
 from cotune.units import counted, duration, number
 

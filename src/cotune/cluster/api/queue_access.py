@@ -21,12 +21,12 @@ from cotune.cluster.service.documents import (
 )
 from cotune.cluster.service.documents import why_document as whole_why
 from cotune.cluster.service.forecasts import cluster_of, foresee
-from cotune.cluster.service.history import occupancy_over_time
-from cotune.cluster.service.logs import last_lines
+from cotune.cluster.service.job_files import last_lines
 from cotune.cluster.service.queue import Queue
 from cotune.cluster.service.queued import QueuedJob
 from cotune.cluster.service.snapshot import JobSnapshot, adopt_samples
 from cotune.cluster.service.states import State
+from cotune.cluster.service.usage import occupancy_over_time
 from cotune.errors import CotuneError, NotFound, UsageError
 from cotune.jobfile.settings import FILE_NAME
 

@@ -1,7 +1,7 @@
 """As many deadlines as can be kept, at the least GPU time, batch and workers together.
 
 Room is promised as late as possible before each deadline (`promises`), so that what is free now stays free for those in
-a hurry. Who is promised room is in `admission`, what everybody then holds in `allocation`. Jobs are of three kinds:
+a hurry. Who is promised room is in `ledger`, what everybody then holds in `allocation`. Jobs are of three kinds:
 
     due         its promise has begun: it holds what was promised, before everybody else
     promised    it may get on before, whoever is due next first, and its promise then begins later
@@ -31,36 +31,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
-from cotune.bounds import Count, Fraction, NotNegative, Positive
-from cotune.cluster.admission import admit
 from cotune.cluster.allocation import Allocation
-from cotune.cluster.candidates import Candidates, Stamp, brought_up_to_date, candidates_of
-from cotune.cluster.ledger import Ledger
+from cotune.cluster.candidates import Candidates, Stamp, brought_up_to_date
+from cotune.cluster.ledger import Ledger, PromiseTerms, admit
 from cotune.cluster.policy import Active
 from cotune.cluster.promises import TIGHT, begin, next_change, steps_down, steps_up
 from cotune.types import Cluster, Config
 
 
-@dataclass(frozen=True)
-class Joint:
+class Joint(PromiseTerms):
     """Keep as many deadlines as can be with the least GPU time, taking the width of forecasts into account.
 
     Chosen on parts of six ITP clusters, two of Pollux's workloads and two of Philly (docs/results-scheduling.md).
     """
-
-    sure: NotNegative = 2.75
-    most: Fraction = 0.35
-    fair: NotNegative = 0.5
-    hope: NotNegative = 1.0  # standard deviations by which a job may be quicker than believed, before it is given up
-    slack: NotNegative = 0.3
-    widest: Fraction = 1 / 2
-    firm: Fraction = 1 / 3
-    worth: Positive = 1.0
-    revoked: Count = 64  # promises that are taken back for one newcomer, at most
-    look: Positive = 0.01
 
     waits: ClassVar[bool] = True  # whoever is not admitted may still find room later
 
@@ -70,7 +55,8 @@ class Joint:
 
     def gives_up(self, active: Active) -> bool:
         """Return whether a job that has no firm promise can no longer be in time."""
-        known, promise, deadline = active.candidates, active.promise, active.job.deadline
+        known: Candidates | None = active.memory
+        promise, deadline = active.promise, active.job.deadline
         if deadline is None or known is None or (promise is not None and promise.firm):
             return False
         limit = deadline - active.synced + TIGHT - (0.0 if active.config is not None else active.restart)
@@ -88,7 +74,8 @@ class Joint:
         An uncertain job is looked at halfway to its deadline too, but no more often than each `look` of the time it was
         given.
         """
-        known, deadline, now = active.candidates, active.job.deadline, active.synced
+        known: Candidates | None = active.memory
+        deadline, now = active.job.deadline, active.synced
         if known is None or deadline is None or deadline <= now:
             return math.inf
         wake = known.wake
@@ -114,12 +101,3 @@ class Joint:
 
     def allocate(self, active: Sequence[Active], cluster: Cluster) -> Mapping[str, Config]:
         return Allocation(Ledger(self, active, cluster)).configs()
-
-    def margin(self, spread: float) -> float:
-        """Return the standard deviations above a forecast that are set aside for it."""
-        return min(self.sure, self.most / spread) if spread else 0.0
-
-    def candidates(self, active: Active, cluster: Cluster, *, certain: bool) -> Candidates:
-        """Return what a job can run in, with all that is set aside for a firm promise, or with what a chance takes."""
-        margin = self.margin(active.spread)
-        return candidates_of(active, cluster, margin if certain else min(margin, self.fair), self.hope)

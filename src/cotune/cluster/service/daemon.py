@@ -25,23 +25,23 @@ from typing import Any
 from sqlalchemy import delete, false
 
 from cotune import __version__
-from cotune.cluster.live import LiveWorld
-from cotune.cluster.live_job import LiveJob
 from cotune.cluster.loop import drive
 from cotune.cluster.policy import capacity
 from cotune.cluster.service.cluster_in_use import ClusterInUse
 from cotune.cluster.service.device_types import alike
 from cotune.cluster.service.dispatcher import Dispatcher
 from cotune.cluster.service.documents import leader_document
+from cotune.cluster.service.job_files import tidy_ended
 from cotune.cluster.service.leadership import TERMS, Leadership, NoLongerLeading
-from cotune.cluster.service.metrics import DecisionTimes, exposition, metrics_server
-from cotune.cluster.service.preparers import Preparers
+from cotune.cluster.service.live import LiveWorld
+from cotune.cluster.service.live_job import LiveJob
+from cotune.cluster.service.preparation import Preparers
 from cotune.cluster.service.queue import Queue
 from cotune.cluster.service.queue_journal import Log
-from cotune.cluster.service.retention import tidy_ended
 from cotune.cluster.service.routing import RoutedEngines
 from cotune.cluster.service.rules import ServiceRules
 from cotune.cluster.service.states import FINAL
+from cotune.cluster.service.usage import DecisionTimes, exposition, metrics_server
 from cotune.errors import CotuneError
 from cotune.identity import timestamp
 from cotune.run.launch import Launch

@@ -15,20 +15,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cotune.cluster.live import LiveWorld
-from cotune.cluster.live_job import LiveJob
 from cotune.cluster.loop import InForce
 from cotune.cluster.policy import Active, less
 from cotune.cluster.service import states
-from cotune.cluster.service.arriving import arriving, completed
 from cotune.cluster.service.backlog import Backlog
 from cotune.cluster.service.cluster_in_use import ClusterDocument, ClusterInUse, LostUnits
 from cotune.cluster.service.forecasts import Interval, Remaining, spans
+from cotune.cluster.service.handover import arriving, completed, conclude, decline
+from cotune.cluster.service.live import LiveWorld
+from cotune.cluster.service.live_job import LiveJob
 from cotune.cluster.service.measuring_room import MeasuringRoom
-from cotune.cluster.service.outcomes import conclude, decline
 from cotune.cluster.service.planned_job import PlannedJob
-from cotune.cluster.service.preparers import Preparers
-from cotune.cluster.service.preparing import Preparing
+from cotune.cluster.service.preparation import Preparers, Preparing
 from cotune.cluster.service.queue import Queue
 from cotune.cluster.service.queue_journal import Log, QueueJournal
 from cotune.cluster.service.queued import ListedJob, QueuedJob

@@ -15,9 +15,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from cotune.cluster.live_job import LiveJob
 from cotune.cluster.policy import Policy, Submission, capacity
 from cotune.cluster.service.device_types import alike, is_alike, on_cluster
+from cotune.cluster.service.live_job import LiveJob
 from cotune.cluster.service.planned_job import PlannedJob
 from cotune.cluster.service.queue import Queue
 from cotune.cluster.service.queued import QueuedJob

@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from cotune.checkpoints import has_checkpoint, trained
-from cotune.cluster.live_job import LiveJob
 from cotune.cluster.policy import capacity, less
 from cotune.cluster.service.device_types import types_of
+from cotune.cluster.service.live_job import LiveJob
 from cotune.jobfile.settings import Settings
 from cotune.types import Cluster
 

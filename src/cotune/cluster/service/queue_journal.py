@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cotune.checkpoints import has_checkpoint
-from cotune.cluster.journal import AfterLoss, Journal, Withdrawn
-from cotune.cluster.live_job import LiveJob
 from cotune.cluster.service import states
 from cotune.cluster.service.cluster_in_use import ClusterInUse, EngineDevice, LostUnits
+from cotune.cluster.service.live import AfterLoss, Journal, Withdrawn
+from cotune.cluster.service.live_job import LiveJob
 from cotune.cluster.service.queue import Queue
 from cotune.cluster.service.queued import QueuedJob
 from cotune.cluster.service.states import IllegalMove, State

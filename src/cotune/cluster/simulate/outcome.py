@@ -15,7 +15,8 @@ from cotune.cluster.loop import Changes, InForce, drive
 from cotune.cluster.node_packing import Placer, placer
 from cotune.cluster.policy import Active, Policy, Submission, capacity
 from cotune.cluster.simulate.failures import Failures, outages
-from cotune.cluster.simulate.world import Believe, Simulated, exactly
+from cotune.cluster.simulate.world import Believe, Simulated, exactly, mistaken
+from cotune.errors import UsageError
 from cotune.types import Cluster, Floats, Mask
 
 _RECORDS = 100_000  # made between two looks of the collector; Python's own 700 take a sixth of the time
@@ -187,3 +188,33 @@ def collecting_rarely() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*before)
+
+
+@dataclass(frozen=True)
+class SimulationSetting:
+    """Jobs on a cluster, to be played under one policy after the other."""
+
+    jobs: Sequence[Submission]
+    cluster: Cluster
+    placement: str | None = None
+    restart: float = 0.0
+    failures: Failures | None = None
+    seed: int = 0
+
+    def play(self, policy: Policy, noise: float = 0.0, *, keep_spells: bool = False) -> Outcome:
+        """Return what becomes of the jobs under a policy whose forecasts are off by so much."""
+        if len(self.cluster.devices) > 1 and getattr(policy, "one_kind", False):
+            kinds = ", ".join(device.name for device in self.cluster.devices)
+            name = type(policy).__name__.lower()
+            raise UsageError(f"{name} knows one kind of device, the cluster has {kinds}; gavel and joint know several")
+        return simulate(
+            self.jobs,
+            self.cluster,
+            policy,
+            placement=self.placement,
+            restart=self.restart,
+            believe=mistaken(noise, len(self.jobs), self.seed),
+            keep_spells=keep_spells,
+            failures=self.failures,
+            seed=self.seed,
+        )

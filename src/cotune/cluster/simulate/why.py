@@ -17,8 +17,7 @@ import numpy as np
 from cotune.cluster.ordered import Ordered
 from cotune.cluster.policy import Active, Policy, Submission, capacity
 from cotune.cluster.simulate.metrics import percentile
-from cotune.cluster.simulate.outcome import Outcome, simulate
-from cotune.cluster.simulate.setting import SimulationSetting
+from cotune.cluster.simulate.outcome import Outcome, SimulationSetting, simulate
 from cotune.cluster.simulate.world import mistaken
 from cotune.errors import NotFound, UsageError, suggestion
 from cotune.types import Cluster, Floats

@@ -11,7 +11,7 @@ import typer
 from cotune.cli.options import Json, StoreUrl
 from cotune.cli.output import emit_json, show
 from cotune.cluster.service.documents import event_document, moment
-from cotune.cluster.service.logs import log_lines, log_tails
+from cotune.cluster.service.job_files import log_lines, log_tails
 from cotune.cluster.service.queue import Queue
 from cotune.cluster.service.queued import QueuedJob
 from cotune.cluster.verbs._queue import JobId, open_queue

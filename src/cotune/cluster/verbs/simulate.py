@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from cotune import registry
 from cotune.cli.help import GOAL, OUTPUT, SPACE, flag, rare_flag
-from cotune.cli.options import Json, Seed
+from cotune.cli.options import Json, Seed, numbers
 from cotune.cli.output import emit_json, note, writing
 from cotune.cluster.policy import Policy
 from cotune.cluster.simulate import Outcome
 from cotune.cluster.simulate.clusters import parse_cluster, parse_speeds
 from cotune.cluster.simulate.failures import Failures
 from cotune.cluster.simulate.metrics import metrics
-from cotune.cluster.simulate.setting import SimulationSetting
+from cotune.cluster.simulate.outcome import SimulationSetting
 from cotune.cluster.simulate.tables import common, flips, teams, write_jobs
 from cotune.cluster.simulate.why import explain
 from cotune.cluster.traces import Trace, fitting, read
-from cotune.cluster.traces.goals import with_deadlines, with_targets
-from cotune.cluster.traces.shaping import loaded, windowed
+from cotune.cluster.traces.shaping import loaded, windowed, with_deadlines, with_targets
 from cotune.cluster.traces.speeds import at_speeds, malleable
-from cotune.cluster.verbs._arguments import limits_of, noise_levels, pairs, policy_names, policy_of, seconds_of
 from cotune.cluster.verbs._comparison import print_comparison, print_why
 from cotune.errors import UsageError
+from cotune.units import seconds
 
 _LEFT_OUT_SHOWN = 20
 
@@ -168,3 +169,58 @@ def _write_jobs(path: Path, outcomes: dict[str, Outcome]) -> None:
     with writing(path):
         lines = write_jobs(path, outcomes)
     note(f"{lines} lines are in {path}, one for each job and policy")
+
+
+def policy_names(policy: list[str] | None) -> list[str]:
+    """Return the policies of all flags, 'fifo,srtf' and 'las(variant=pollux)'; fifo where none is named."""
+    names = [name for text in policy or ["fifo"] for name in registry.several(text)]
+    if not names:
+        raise UsageError("--policy: name at least one; `cotune algorithms` lists them")
+    return names
+
+
+def policy_of(text: str, trace: Trace) -> Policy:
+    """Return a policy with its settings."""
+    try:
+        policy: Any = registry.create("policy", text)
+    except ValueError as error:
+        raise UsageError(f"{text}: {error}") from None
+    # Without a history of its own a policy knows how long the jobs of this trace are, but not which is which.
+    if hasattr(policy, "history") and not policy.history:
+        policy = replace(policy, history=tuple(job.gpus * job.seconds for job in trace.jobs))
+    found: Policy = policy
+    return found
+
+
+def pairs(only: list[str] | None) -> dict[str, str]:
+    """Return the columns and values of 'cluster=02'."""
+    found = [entry.partition("=") for entry in only or []]
+    for name, equals, _ in found:
+        if not equals:
+            raise UsageError(f"cannot read --only {name!r}; write --only cluster=02")
+    return {name: value for name, _, value in found}
+
+
+def limits_of(deadlines: str) -> tuple[float, float]:
+    """Return the least and the most of '0.5,1.5'."""
+    least, _, most = deadlines.partition(",")
+    try:
+        limits = float(least), float(most or least)
+    except ValueError:
+        limits = 0.0, 0.0
+    if not 0 < limits[0] <= limits[1] < float("inf"):
+        raise UsageError(f"cannot read --deadlines {deadlines!r}; write --deadlines 0.5,1.5, times the run time")
+    return limits
+
+
+def noise_levels(noise: str | None) -> list[float]:
+    """Return the levels of '0.1,0.3', from the least up, after none at all."""
+    levels = sorted({0.0, *numbers(float, noise or "0", "--noise 0.1,0.3,1.0")})
+    if levels[0] < 0 or levels[-1] > 10:
+        raise UsageError(f"--noise {noise} must lie between 0 and 10")
+    return levels
+
+
+def seconds_of(text: str) -> float:
+    """Return a duration that may be nothing."""
+    return 0.0 if text in ("0", "0s") else seconds(text)

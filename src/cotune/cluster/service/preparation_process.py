@@ -17,11 +17,10 @@ import threading
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cotune.cli.remedies import explained
 from cotune.cluster.service import states
 from cotune.cluster.service.device_types import is_alike, on_cluster
 from cotune.cluster.service.planned_job import PlannedJob
-from cotune.cluster.service.preparing import TRIES, UNMEASURED, time_left
+from cotune.cluster.service.preparation import TRIES, UNMEASURED, time_left
 from cotune.cluster.service.queue import Queue
 from cotune.cluster.service.queued import QueuedJob
 from cotune.cluster.service.states import State
@@ -30,6 +29,7 @@ from cotune.documents import forecast_document
 from cotune.errors import CotuneError, EngineError, Infeasible, NotFound
 from cotune.jobfile.settings import Settings, laid_over
 from cotune.project.project import Project
+from cotune.remedies import explained
 from cotune.run.launch import Engine, Launch, opened_engine
 from cotune.run.lease import current
 from cotune.store import open_store, rows

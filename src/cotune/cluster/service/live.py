@@ -1,10 +1,7 @@
 """Many jobs on one engine in real time: what a policy decides is started, stopped and resumed.
 
-    jobs ─arrive▶ LiveWorld ─drive▶ policy ─▶ engine ─▶ samples
-
-Loop and policies are those of a simulation (`cluster/loop.py`); only the world is another: its
-clock is the engine's, and what a job has done (`live_job`) is what it reports. Whoever keeps the books of the jobs
-(`journal`) is told before anything is started or stopped, and may refuse it.
+A world for the loop of the simulations (`loop`), whose clock is that of what really runs. Its journal keeps the books:
+it is asked before anything is started or stopped, and may refuse a start.
 """
 
 from __future__ import annotations
@@ -12,17 +9,48 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from enum import Enum
 
-from cotune.cluster.journal import AfterLoss, Journal, Withdrawn
-from cotune.cluster.live_job import LiveJob
 from cotune.cluster.loop import Moment
 from cotune.cluster.node_packing import Count, Placer
 from cotune.cluster.policy import Active
+from cotune.cluster.service.live_job import LiveJob
 from cotune.errors import CotuneError
 from cotune.run.attempt import ENOUGH, Growing, StopRule
 from cotune.run.launch import Ended, Engine, Event, Launch, Reported, Started, checkpoint_seconds
 from cotune.run.lease import StillInUse
-from cotune.types import Failure, Job, Sample
+from cotune.types import Config, Failure, Job, Sample
+
+
+class Withdrawn(CotuneError):
+    """A job that may not be started: somebody has cancelled or held it meanwhile."""
+
+
+class AfterLoss(Enum):
+    """What becomes of a job that has lost workers."""
+
+    FAILS = "fails"
+    STARTS = "starts"  # again at once, as it was
+    WAITS = "waits"  # for the policy to decide: the cluster is smaller
+
+
+class Journal:
+    """What is noted of live jobs; this one keeps no books, and a job that loses a worker has failed."""
+
+    def starting(self, job: LiveJob, config: Config) -> int | None:  # noqa: ARG002
+        """Note a start; return its fencing number, or raise where it may not be."""
+        return None
+
+    def stopping(self, job: LiveJob, words: str) -> None:
+        """Note that a job is asked to come to a checkpoint."""
+
+    def stopped(self, job: LiveJob) -> None:
+        """Note that nothing of a job runs any more, and that it may be started again."""
+
+    def lost(self, job: LiveJob, failure: Failure) -> AfterLoss:  # noqa: ARG002
+        """Note that workers were lost; say what becomes of the job."""
+        return AfterLoss.FAILS
+
 
 _TICK = 0.5
 _STOP_SECONDS = 30.0  # for a job to come to a checkpoint when others are to have its workers
