@@ -16,11 +16,13 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import cookie_parser
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 COOKIE = "cotune_token"
+HERE = ("localhost", "localhost.", "127.0.0.1", "[::1]")  # names of this machine in a Host header
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -45,11 +47,10 @@ def loopback(host: str) -> bool:
         return False
 
 
-def host_of(header: str) -> str:
-    """Return the host of a Host header, without its port and brackets."""
-    if header.startswith("["):
-        return header[1:].partition("]")[0]
-    return header.partition(":")[0]
+def trusted(app: ASGIApp, host: str) -> ASGIApp:
+    """Return an app that is served at a host; one of this machine alone answers to no other name."""
+    names = (*HERE, host) if loopback(host) else ("*",)
+    return TrustedHostMiddleware(app, names, www_redirect=False)
 
 
 @dataclass
@@ -58,7 +59,6 @@ class Guard:
 
     app: ASGIApp
     token: str | None
-    local: bool = True
     _secret: bytes = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -69,9 +69,8 @@ class Guard:
             await self.app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        if self.local and not loopback(host_of(headers.get("host", ""))):
-            reply: ASGIApp = PlainTextResponse("this dashboard is for this machine alone\n", status_code=403)
-        elif "\0" in scope["path"] or b"%00" in scope["query_string"]:  # which no database takes
+        reply: ASGIApp
+        if "\0" in scope["path"] or b"%00" in scope["query_string"]:  # which no database takes
             reply = PlainTextResponse("an address has no NUL in it\n", status_code=400)
         elif self.token is None or self._brings(headers, _cookie(scope)):
             reply = self.app

@@ -9,8 +9,7 @@ import asyncio
 import math
 import socket
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from contextlib import aclosing, asynccontextmanager, suppress
 from functools import cache
 from importlib import resources
 from types import FrameType
@@ -19,11 +18,13 @@ from typing import Annotated, Any
 import uvicorn
 from anyio.to_thread import current_default_thread_limiter
 from fastapi import FastAPI, Query, Request
-from fastapi.responses import JSONResponse, Response, StreamingResponse
+from fastapi.responses import JSONResponse, Response
+from fastapi.sse import EventSourceResponse, ServerSentEvent
 from pydantic import BaseModel, Field
+from starlette.types import ASGIApp
 
 from cotune import __version__
-from cotune.dashboard.access import Guard
+from cotune.dashboard.access import Guard, trusted
 from cotune.dashboard.answers import StoreAnswers
 from cotune.dashboard.beats import Beats, as_json
 from cotune.dashboard.what_if import WhatIf
@@ -51,16 +52,8 @@ def page_file(name: str) -> bytes | None:
     return found[0].read_bytes() if found else None
 
 
-@dataclass(frozen=True, slots=True)
-class Dashboard:
-    """The app to serve, and what to call before its server ends."""
-
-    app: Guard
-    close: Callable[[], None]
-
-
-def create(store: Store, token: str | None = None, *, local: bool = True) -> Dashboard:
-    """Return the dashboard of a store, guarded."""
+def create(store: Store, token: str | None = None, host: str = "127.0.0.1") -> tuple[ASGIApp, Beats]:
+    """Return the dashboard of a store, guarded, and its events, which are to be closed before its server."""
     answers = StoreAnswers(store)
     beats = Beats(answers)
 
@@ -77,7 +70,7 @@ def create(store: Store, token: str | None = None, *, local: bool = True) -> Das
         title="cotune", version=__version__, docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan
     )
     _routes(app, answers, beats)
-    return Dashboard(Guard(app, token, local), beats.close)
+    return trusted(Guard(app, token), host), beats
 
 
 def _routes(app: FastAPI, answers: StoreAnswers, beats: Beats) -> None:
@@ -130,9 +123,11 @@ def _routes(app: FastAPI, answers: StoreAnswers, beats: Beats) -> None:
     def result(id: str) -> Response:
         return _answer(answers.result(id))
 
-    @app.get("/api/events")
-    async def events() -> Response:
-        return StreamingResponse(beats.stream(), media_type="text/event-stream", headers={"cache-control": "no-store"})
+    @app.get("/api/events", response_class=EventSourceResponse)
+    async def events() -> AsyncIterator[ServerSentEvent]:
+        async with aclosing(beats.stream()) as stream:
+            async for event in stream:
+                yield event
 
 
 class _Question(BaseModel):
@@ -178,7 +173,7 @@ class _Server(uvicorn.Server):
         super().handle_exit(sig, frame)
 
 
-def serve(dashboard: Dashboard, listener: socket.socket) -> None:
+def serve(app: ASGIApp, beats: Beats, listener: socket.socket) -> None:
     """Answer requests until a signal ends it."""
-    settings = uvicorn.Config(dashboard.app, log_level="warning", access_log=False, timeout_graceful_shutdown=5)
-    _Server(settings, dashboard.close).run(sockets=[listener])
+    settings = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=5)
+    _Server(settings, beats.close).run(sockets=[listener])

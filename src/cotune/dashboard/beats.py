@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import suppress
+from collections.abc import AsyncGenerator
 from typing import Any
 
+from fastapi.sse import ServerSentEvent
 from pydantic_core import to_json
 
 from cotune.dashboard.answers import StoreAnswers
@@ -14,7 +14,6 @@ from cotune.errors import CotuneError
 from cotune.store import views
 
 BEAT_SECONDS = 1.0
-_PING_SECONDS = 15.0
 
 
 def as_json(document: dict[str, Any]) -> bytes:
@@ -59,22 +58,19 @@ class Beats:
             told = {"error": str(error)}
         return as_json(told).decode()
 
-    async def stream(self) -> AsyncIterator[str]:
-        """Yield server-sent events: the state at once, then every change."""
+    async def stream(self) -> AsyncGenerator[ServerSentEvent]:
+        """Yield the state at once, then every change."""
         seen, woken = 0, asyncio.Event()
         self._watchers.add(woken)
         self._wanted.set()
         try:
             while not self.closed:
                 if self.number == seen:
-                    with suppress(TimeoutError):
-                        await asyncio.wait_for(woken.wait(), _PING_SECONDS)
+                    await woken.wait()
                     woken.clear()
-                if self.number == seen:
-                    yield ": still here\n\n"
                     continue
                 seen = self.number
-                yield f"event: beat\ndata: {self.event}\n\n"
+                yield ServerSentEvent(event="beat", raw_data=self.event)
         finally:
             self._watchers.discard(woken)
             if not self._watchers:

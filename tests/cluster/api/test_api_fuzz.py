@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 pytest.importorskip("fastapi", reason="needs cotune[dashboard] (pip install fastapi uvicorn)")
 
 from cluster.api.requests_to_app import Client
+from cotune.cluster.api import tokens
 from cotune.cluster.api.app import create
 from cotune.cluster.service.queue import Queue
 from cotune.cluster.service.snapshot import JobSnapshot
@@ -33,7 +34,8 @@ def client(tmp_path: Path) -> Iterator[Client]:
     with open_store(str(tmp_path / "store.db")) as store:
         queue = Queue(store)
         queue.submit(JobSnapshot.written(TEXT, tmp_path, "cotune.yaml"))
-        yield Client(create(queue, None, (tmp_path,)))
+        token = tokens.add(tmp_path / "tokens", "ada", "admin", "")
+        yield Client(create(queue, tokens.TokenFile(tmp_path / "tokens"), (tmp_path,)), token)
 
 
 def properties(spec: dict[str, Any], operation: dict[str, Any]) -> list[str]:

@@ -68,7 +68,7 @@ def dashboard(
             emit_json("dashboard", {"store": opened.label, "address": address})
             sys.stdout.flush()
         with nullcontext() if no_open else _opening(address):
-            serve(create(opened, token, local=local), listener)
+            serve(*create(opened, token, host), listener)
 
 
 def _listening(host: str, port: int) -> socket.socket:

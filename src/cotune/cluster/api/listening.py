@@ -54,7 +54,6 @@ def answering(address: ApiAddress, store: str | None) -> Iterator[str]:
         import uvicorn
 
         from cotune.cluster.api.app import create
-        from cotune.dashboard.access import loopback
     except ImportError as error:
         raise missing_extra(f"{error.name}, a part of the HTTP API,", "dashboard") from None
     from cotune.cluster.service.queue import Queue
@@ -62,7 +61,7 @@ def answering(address: ApiAddress, store: str | None) -> Iterator[str]:
 
     tokens = address.token_file()  # what is wrong with it is said now
     with open_store(store, Path()) as opened, _listener(address) as listener, _short_turns(), _logged():
-        app = create(Queue(opened), TokenFile(tokens), address.folders, local=loopback(address.host))
+        app = create(Queue(opened), TokenFile(tokens), address.folders, address.host)
         settings = uvicorn.Config(
             app,
             log_config=None,

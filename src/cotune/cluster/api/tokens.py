@@ -54,9 +54,6 @@ class Caller:
         return _ORDER.index(self.scope) >= _ORDER.index(scope)
 
 
-EVERYBODY_HERE = Caller("", AccessScope.ADMIN)  # whoever asks from this machine where there are no tokens
-
-
 class TokenFile:
     """The tokens that are let in, as the file says now."""
 
