@@ -51,7 +51,7 @@ def main() -> None:
     secrets = {scope: tokens.add(held, scope, scope, "") for scope in ("admin", "read")}
     with open_store(store) as opened:
         for _ in range(3):
-            Queue(opened).submit(JobSnapshot.written(TEXT, folder, "cotune.yaml"))
+            Queue(opened).submit(JobSnapshot.written(TEXT, folder, "cotune.yaml")[0])
     failed = []
     with answering(ApiAddress(port=0, tokens=held, folders=(folder,)), store) as address:
         for role in ("admin", "read", None):

@@ -141,7 +141,7 @@ def _job(folder: Path, number: int, settings: Campaign) -> JobSnapshot:
         f"global_batch: 10\nepochs: {settings.epochs}\nsearch: {{workers: [1]}}\nbudget: {{profile: 20s}}\n"
     )
     (own / "cotune.yaml").write_text(text)
-    return JobSnapshot.take(own)
+    return JobSnapshot.take(own)[0]
 
 
 def _service(folder: Path, url: str, mark: str) -> subprocess.Popen[bytes]:

@@ -64,7 +64,7 @@ def filled(store: str, folder: Path, jobs: int) -> None:
     """Measure one job, and put as many with the same plan into the queue."""
     with open_store(store) as opened:
         line = Queue(opened)
-        first = line.submit(JobSnapshot.take(folder))
+        first = line.submit(JobSnapshot.take(folder)[0])
         service = served(folder, store, "--drain")
         service.wait()
         done = line.get(first)

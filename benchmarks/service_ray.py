@@ -82,7 +82,7 @@ def campaign(folder: Path, cluster: Any, *, back: bool) -> bool:
     with open_store(str(folder / "store.db")) as store:
         queue = Queue(store)
         own = [job(folder, number, cluster.address) for number in range(len(WIDTHS))]
-        ids = dict(zip([queue.submit(JobSnapshot.take(one)) for one in own], own, strict=True))
+        ids = dict(zip([queue.submit(JobSnapshot.take(one)[0]) for one in own], own, strict=True))
         service, until, removed, added = serve(folder), time.monotonic() + PATIENCE, 0, 0
         try:
             while time.monotonic() < until and not all(one.is_final for one in queue.jobs()):

@@ -62,7 +62,7 @@ def campaign(folder: Path) -> bool:
     with open_store(str(folder / "store.db")) as store:
         queue = Queue(store)
         own = [job(folder, number) for number in range(JOBS)]
-        ids = dict(zip([queue.submit(JobSnapshot.take(one)) for one in own], own, strict=True))
+        ids = dict(zip([queue.submit(JobSnapshot.take(one)[0]) for one in own], own, strict=True))
         service, until, told, killed = serve(folder), time.monotonic() + PATIENCE, 8, 0
         try:
             while time.monotonic() < until and not all(one.is_final for one in queue.jobs()):

@@ -18,7 +18,7 @@ from pydantic import TypeAdapter
 from cotune.safety import redact
 from cotune.safety.printable import printable
 from cotune.space import Space
-from cotune.types import Cause, Cluster, Config, Evaluation, Failure, Goal, Job, Load, Plan, Sample, Stage, Terms
+from cotune.types import Cause, Config, Evaluation, Failure, Goal, Load, Sample, Stage, Terms
 
 Row = Mapping[str, Any]
 _AS_IT_IS = (  # columns of a sample that hold its field of that name
@@ -116,8 +116,8 @@ def evaluation(epoch: float, accuracy: float | None, seconds: float, metrics: Ro
     return Evaluation(epoch, math.nan if accuracy is None else accuracy, seconds, numbers)
 
 
-def of_record(record: Job | Goal | Load | Plan | Space | Cluster) -> Any:
-    """Return a record as plain JSON; a number that is not finite becomes a word."""
+def of_record(record: Any) -> Any:
+    """Return a record, such as a `Job` or a `Plan`, as plain JSON; a number that is not finite becomes a word."""
     if isinstance(record, Space) and record.only is not None:  # many whole numbers, plain already
         return {**plain(asdict(replace(record, only=None))), "only": record.only}
     return plain(asdict(record))

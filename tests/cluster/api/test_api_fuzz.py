@@ -33,7 +33,7 @@ LIKELY = VALUES | st.sampled_from(
 def client(tmp_path: Path) -> Iterator[Client]:
     with open_store(str(tmp_path / "store.db")) as store:
         queue = Queue(store)
-        queue.submit(JobSnapshot.written(TEXT, tmp_path, "cotune.yaml"))
+        queue.submit(JobSnapshot.written(TEXT, tmp_path, "cotune.yaml")[0])
         token = tokens.add(tmp_path / "tokens", "ada", "admin", "")
         yield Client(create(queue, tokens.TokenFile(tmp_path / "tokens"), (tmp_path,)), token)
 

@@ -51,8 +51,8 @@ def served(tmp_path: Path) -> Iterator[Page]:
     about = {"host": "here", "policy": "joint", "version": "1", "slots": 6}
     with open_store(store) as opened_store:
         queue = Queue(opened_store)
-        id = queue.submit(JobSnapshot.written(TEXT, tmp_path, "cotune.yaml", {"team": "vision"}))
-        queue.submit(JobSnapshot.written(TEXT, tmp_path, "cotune.yaml", {"team": "speech", "name": "secret"}))
+        id = queue.submit(JobSnapshot.written(TEXT, tmp_path, "cotune.yaml", {"team": "vision"})[0])
+        queue.submit(JobSnapshot.written(TEXT, tmp_path, "cotune.yaml", {"team": "speech", "name": "secret"})[0])
         occupancy = ClusterInUse(CLUSTER).document([], [(id, "fast", 2)])
         leadership = Leadership(opened_store, {**about, "cluster": rows.of_record(CLUSTER), "occupancy": occupancy})
         assert leadership.take()

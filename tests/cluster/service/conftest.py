@@ -39,4 +39,4 @@ def queue(url: str) -> Iterator[Queue]:
 @pytest.fixture
 def snapshot(tmp_path: Path) -> JobSnapshot:
     text = "name: digits\nrun: python train.py {batch_size} {epochs}\nexamples: 1440\nepochs: 2\nteam: vision\n"
-    return JobSnapshot.written(text, tmp_path, "cotune.yaml", {"deadline": "2h"})
+    return JobSnapshot.written(text, tmp_path, "cotune.yaml", {"deadline": "2h"})[0]

@@ -61,7 +61,7 @@ def test_samples_of_the_project_come_along_once(tmp_path: Path, snapshot: JobSna
     with open_store(str(tmp_path / ".cotune" / "store.db")) as project:
         project.save(job, Sample(Config.data_parallel(16, 1), epochs=1.0, epoch_seconds=2.0, id="one", ended=True))
     with open_store(str(tmp_path / "team.db")) as store:
-        assert [adopt_samples(store, snapshot), adopt_samples(store, snapshot)] == [1, 0]
+        assert [adopt_samples(store, snapshot.settings()) for _ in range(2)] == [1, 0]
         assert [sample.id for sample in store.samples(job)] == ["one"]
 
 
@@ -112,7 +112,7 @@ def test_advice_names_the_job_file_where_it_is_not_found_by_itself(tmp_path: Pat
     (tmp_path / "train.py").touch()
     for name in ("cotune.yaml", "k.yaml"):
         (tmp_path / name).write_text(text)
-    found, other = (JobSnapshot.take(tmp_path / name) for name in ("cotune.yaml", "k.yaml"))
+    found, other = (JobSnapshot.take(tmp_path / name)[0] for name in ("cotune.yaml", "k.yaml"))
     assert (found.named, other.named) == ("", "k.yaml")
     unmeasured = NotFound("no samples", remedy="profile")
     assert explained(unmeasured, found.named) == "no samples: cotune profile"

@@ -27,7 +27,7 @@ def test_a_job_has_one_forecast_in_why_and_status_and_it_is_of_an_engine_that_is
     assert leader.take()
     led = Queue(queue.store, leader.term)
     led.become(id, State.PROFILING, "measured")
-    Preparation(led, led.get(id), alike(1), 0).run()
+    Preparation(led, led.get(id), snapshot.settings(), alike(1), 0).run()
 
     job = queue.get(id)
     assert job.state is State.WAITING, job.reason

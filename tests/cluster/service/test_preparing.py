@@ -17,6 +17,7 @@ from cotune.cluster.service.preparation import TRIES, Preparers, Preparing
 from cotune.cluster.service.queue import Queue
 from cotune.cluster.service.snapshot import JobSnapshot
 from cotune.cluster.service.states import State
+from cotune.jobfile import settings
 from cotune.store import open_store
 from cotune.store.schema import queue as jobs
 
@@ -38,7 +39,7 @@ def submitted(queue: Queue, folder: Path, asked: Mapping[str, Any]) -> str:
         "name: digits\nrun: python train.py {batch_size} {epochs}\nexamples: 1440\nepochs: 2\n"
         "search: {workers: [1, 2], batch_size: [16]}\n"
     )
-    return queue.submit(JobSnapshot.written(text, folder, "cotune.yaml", asked))
+    return queue.submit(JobSnapshot.written(text, folder, "cotune.yaml", asked)[0])
 
 
 def gone_on(one: Preparing, room: MeasuringRoom | None) -> bool:
@@ -86,6 +87,26 @@ def test_a_job_that_cannot_be_measured_says_so_and_what_comes_free_is_kept_for_i
         assert one.queue.get(id).reason.startswith("waits to be measured: 1 worker must come free")
         assert gone_on(one, room(2))
         assert (one.claim, dict(one.preparers.reserved)) == (None, {SLOT: 2})
+
+
+def test_a_job_file_is_parsed_once_when_it_is_submitted_and_once_by_the_service(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed: list[str] = []
+
+    def loads(text: str, *words: Any) -> settings.Settings:
+        parsed.append(text)
+        return whole(text, *words)
+
+    whole = settings.loads
+    monkeypatch.setattr(settings, "loads", loads)
+    with preparing(tmp_path) as one:
+        id = submitted(one.queue, tmp_path, {})
+        assert len(parsed) == 1
+        until_unmeasured(one, id)
+        gone_on(one, room(2))
+        assert one.queue.get(id).reason == "to be measured"
+    assert len(parsed) == 2
 
 
 def test_a_job_whose_deadline_has_passed_is_declined_before_any_worker_is_set_aside(tmp_path: Path) -> None:

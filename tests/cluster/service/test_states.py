@@ -29,7 +29,7 @@ class QueueMachine(RuleBasedStateMachine):
     @initialize()
     def open(self) -> None:
         self.queue = Queue(open_store(":memory:"))
-        self.file = JobSnapshot.written(TEXT, Path.cwd(), "cotune.yaml")
+        self.file = JobSnapshot.written(TEXT, Path.cwd(), "cotune.yaml")[0]
         self.starts: dict[str, list[int]] = {}  # the fencing numbers that were given out
         self.ended: dict[str, State] = {}
         self.elect()

@@ -28,7 +28,7 @@ from cotune.cluster.service.snapshot import JobSnapshot, adopt_samples
 from cotune.cluster.service.states import State
 from cotune.cluster.service.usage import occupancy_over_time
 from cotune.errors import CotuneError, NotFound, UsageError
-from cotune.jobfile.settings import FILE_NAME
+from cotune.jobfile.settings import FILE_NAME, Settings
 
 ANOTHERS = "another team's job"
 
@@ -81,33 +81,34 @@ class QueueAccess:
 
     def submit(self, caller: Caller, given: NewJob) -> dict[str, Any]:
         """Submit a job for the caller; return its id."""
-        snapshot = self._snapshot(caller, given)
-        adopt_samples(self.queue.store, snapshot)
+        snapshot, settings = self._snapshot(caller, given)
+        adopt_samples(self.queue.store, settings)
         id = self.queue.submit(snapshot, held=given.held)
         return {"job": id, "name": snapshot.name, "state": State.QUEUED.value, "held": given.held}
 
     def foresee(self, caller: Caller, given: NewJob) -> dict[str, Any]:
         """Return what would become of a job; others' jobs are not named."""
-        snapshot = self._snapshot(caller, given)
-        adopt_samples(self.queue.store, snapshot)
-        seen = foresee(self.queue, snapshot)
+        snapshot, settings = self._snapshot(caller, given)
+        adopt_samples(self.queue.store, settings)
+        seen = foresee(self.queue, snapshot, settings)
         return seen | {"moved": self._without_names(caller, seen["moved"])}
 
-    def _snapshot(self, caller: Caller, given: NewJob) -> JobSnapshot:
-        """Return a job as the caller may hand it in."""
+    def _snapshot(self, caller: Caller, given: NewJob) -> tuple[JobSnapshot, Settings]:
+        """Return a job as the caller may submit it, and what its file says."""
         if (given.text is None) == (given.path is None):
             raise UsageError("a job is submitted by its `text`, or by the `path` of its file on the service's machine")
         if given.path is not None:
             file = self._inside(given.path)
             file = self._inside(str(file / FILE_NAME)) if file.is_dir() else file
-            snapshot = JobSnapshot.take(file, given.asked)
+            snapshot, settings = JobSnapshot.take(file, given.asked)
         else:
             folder = self._inside(given.folder or ".")
-            snapshot = JobSnapshot.written(given.text or "", folder, str(folder / FILE_NAME), given.asked)
+            snapshot, settings = JobSnapshot.written(given.text or "", folder, str(folder / FILE_NAME), given.asked)
         if caller.team and snapshot.team not in ("", caller.team):
             raise Forbidden(f"this token submits jobs of team {caller.team}, not of {snapshot.team}")
         asked = {**snapshot.asked, "team": caller.team} if caller.team else snapshot.asked
-        return replace(snapshot, asked=asked, team=caller.team or snapshot.team, user=caller.name or snapshot.user)
+        user, team = caller.name or snapshot.user, caller.team or snapshot.team
+        return replace(snapshot, asked=asked, team=team, user=user), settings
 
     def ask(self, caller: Caller, id: str, ask: Callable[[str, str], QueuedJob]) -> dict[str, Any]:
         """Return a job after something (cancel, hold, release) was asked of it in the caller's name."""

@@ -27,6 +27,7 @@ from cotune.cluster.simulate import simulate
 from cotune.cluster.work import Steady
 from cotune.documents import config_document
 from cotune.errors import Infeasible
+from cotune.jobfile.settings import Settings
 from cotune.project.project import Project
 from cotune.store import rows
 from cotune.types import Z90, Cluster
@@ -85,7 +86,7 @@ def _rest(job: Remaining, now: float, slower: float) -> Submission:
     )
 
 
-def foresee(queue: Queue, snapshot: JobSnapshot) -> dict[str, Any]:
+def foresee(queue: Queue, snapshot: JobSnapshot, settings: Settings) -> dict[str, Any]:
     """Return start and end in seconds from now with intervals, and whose end would be later, by how much."""
     leader, now = queue.leader(), queue.now()
     rules, about = queue.rules(), dict(leader.about) if leader else {}
@@ -95,8 +96,7 @@ def foresee(queue: Queue, snapshot: JobSnapshot) -> dict[str, Any]:
     planned = [job for job in there if job.belief is not None and not job.status.held]
     unmeasured = sum(job.belief is None and not job.status.held for job in there)
     try:
-        settings = on_cluster(snapshot.settings(), cluster)
-        project = Project(settings=settings, store=queue.store, folder=snapshot.folder)
+        project = Project(settings=on_cluster(settings, cluster), store=queue.store, folder=snapshot.folder)
         new = PlannedJob.learn(project, types=not is_alike(cluster))
     except Infeasible as error:
         return {**_answer(name, size, None, str(error)), "unmeasured": unmeasured}

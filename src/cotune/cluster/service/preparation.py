@@ -24,6 +24,7 @@ from cotune.cluster.service.queue import Queue
 from cotune.cluster.service.queued import ListedJob, QueuedJob
 from cotune.cluster.service.states import IllegalMove, State
 from cotune.errors import CotuneError, Infeasible
+from cotune.jobfile.settings import Settings
 from cotune.remedies import explained
 from cotune.run.tail import Tail
 from cotune.safety import private
@@ -86,12 +87,11 @@ class Preparers:
     def can_measure(self) -> bool:
         return sum(bool(one.units) for one in self._running.values()) < self._at_once
 
-    def begin(self, job: QueuedJob, cluster: Cluster, units: Mapping[str, int]) -> None:
-        """Begin to measure a job on so many units of each type; with none, to plan it by the samples there are."""
-        types_of(job.file.settings(), cluster)  # or say why it cannot be served at all
+    def begin(self, job: QueuedJob, settings: Settings, cluster: Cluster, units: Mapping[str, int]) -> None:
+        """Begin to measure a job on some units of each type; with none, to plan it by the samples there are."""
+        types_of(settings, cluster)  # or say why it cannot be served at all
         folder = run_folder(job)
         private.make_folder(folder)
-        cluster_text = json.dumps(rows.of_record(cluster))
         command = [
             sys.executable,
             "-m",
@@ -99,7 +99,6 @@ class Preparers:
             job.id,
             str(self._term),
             str(min(units.values(), default=0)),
-            cluster_text,
         ]
         tail = Tail(folder / LOG)
         with (folder / LOG).open("ab") as log:
@@ -112,6 +111,10 @@ class Preparers:
                 cwd=job.file.folder if Path(job.file.folder).is_dir() else None,
                 start_new_session=True,
             )
+        given = {"settings": rows.of_record(settings), "cluster": rows.of_record(cluster)}
+        if process.stdin is not None:
+            process.stdin.write(json.dumps(given).encode() + b"\n")
+            process.stdin.flush()
         self._running[job.id] = Preparer(job, process, units, tail)
 
     def ended(self) -> list[Preparer]:
@@ -154,6 +157,7 @@ class Preparing:
         self._tries: dict[str, int] = {}
         self._unmeasured: dict[str, str] = {}  # jobs, and the folders of their projects
         self._needs: dict[str, tuple[Cluster, MeasuringNeed, QueuedJob]] = {}
+        self._settings: dict[str, Settings] = {}
         self.claim: MeasuringClaim | None = None
 
     def go_on(self, queued: Iterable[ListedJob], cluster: Cluster, room: MeasuringRoom | None) -> bool:
@@ -211,7 +215,7 @@ class Preparing:
         known = self._needs.get(id)
         if known is None or known[0] != cluster:
             job = self.queue.get(id)
-            known = self._needs[id] = (cluster, MeasuringNeed.of(job.file.settings(), cluster), job)
+            known = self._needs[id] = (cluster, MeasuringNeed.of(self._said(job), cluster), job)
         _, need, job = known
         if job.deadline is not None:
             time_left(job, job.deadline, self.queue.now())
@@ -222,6 +226,7 @@ class Preparing:
         self._tries.pop(id, None)
         self._unmeasured.pop(id, None)
         self._needs.pop(id, None)
+        self._settings.pop(id, None)
 
     def end(self) -> None:
         """Put back those whose measuring was cut short."""
@@ -231,7 +236,13 @@ class Preparing:
     def _begin(self, id: str, words: str, cluster: Cluster, units: Mapping[str, int]) -> None:
         job = self.queue.get(id)
         self.queue.become(job.id, State.PROFILING, words, folder=str(run_folder(job)))
-        self.preparers.begin(job, cluster, units)
+        self.preparers.begin(job, self._said(job), cluster, units)
+
+    def _said(self, job: QueuedJob) -> Settings:
+        """Return what a job's file says, which is parsed once in a service."""
+        if job.id not in self._settings:
+            self._settings[job.id] = job.file.settings()
+        return self._settings[job.id]
 
     @contextmanager
     def _own_fault(self, id: str) -> Iterator[None]:

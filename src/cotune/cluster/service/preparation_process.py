@@ -64,6 +64,7 @@ class Preparation:
 
     queue: Queue  # in the leader's term
     job: QueuedJob
+    settings: Settings  # what its file says
     cluster: Cluster
     workers: int
 
@@ -82,7 +83,7 @@ class Preparation:
             self.queue.become(self.job.id, State.WAITING, words, belief=planned.document())
 
     def _planned(self) -> PlannedJob:
-        settings = self._on_cluster(self.job.file.settings())
+        settings = self._on_cluster(self.settings)
         unknown = () if is_alike(self.cluster) else self._unmeasured(settings)
         try:
             if not unknown:
@@ -167,12 +168,14 @@ def _end_with_the_service() -> None:
 
 
 def main() -> None:
-    """Prepare the job that the service names; the store is in the environment, where nobody else can read it."""
+    """Prepare the job that the service names; the store is in the environment, where no other user can read it."""
+    id, term, workers = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    given = json.loads(sys.stdin.buffer.readline())
     _end_with_the_service()
-    id, term, workers, cluster = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), json.loads(sys.argv[4])
+    settings, cluster = rows.record(Settings, given["settings"]), rows.record(Cluster, given["cluster"])
     with open_store(os.environ["COTUNE_STORE"], Path()) as store:
         queue = Queue(store, term)
-        Preparation(queue, queue.get(id), rows.record(Cluster, cluster), workers).run()
+        Preparation(queue, queue.get(id), settings, cluster, workers).run()
 
 
 if __name__ == "__main__":

@@ -46,17 +46,19 @@ class JobSnapshot:
     deadline: float | None = None
 
     @classmethod
-    def take(cls, path: Path, asked: Mapping[str, Any] | None = None) -> Self:
-        """Read a job file, or the one in a folder; refuse what could not be run."""
+    def take(cls, path: Path, asked: Mapping[str, Any] | None = None) -> tuple[Self, Settings]:
+        """Read a job file, or the one in a folder, and return what it says too; refuse what could not be run."""
         file = path / job_settings.FILE_NAME if path.is_dir() else path
         text = _text(file)
-        taken = cls.written(text, file.absolute().parent, str(file.absolute()), asked)
-        _require_script(taken.settings().job, file.absolute())
-        return taken
+        taken, settings = cls.written(text, file.absolute().parent, str(file.absolute()), asked)
+        _require_script(settings.job, file.absolute())
+        return taken, settings
 
     @classmethod
-    def written(cls, text: str, folder: Path, source: str, asked: Mapping[str, Any] | None = None) -> Self:
-        """Take the text of a job file as one that stands in a folder."""
+    def written(
+        cls, text: str, folder: Path, source: str, asked: Mapping[str, Any] | None = None
+    ) -> tuple[Self, Settings]:
+        """Take the text of a job file as that of one in a folder, and return what it says too."""
         if len(text.encode()) > MOST_BYTES:
             raise InvalidFile(f"{source}: a job file has at most {MOST_BYTES >> 10} KiB")
         given = {key: value for key, value in (asked or {}).items() if value is not None}
@@ -65,7 +67,7 @@ class JobSnapshot:
         settings = _loaded(text, given, source, folder)
         if not settings.job.command:
             raise InvalidFile(f"{source} has no command to run: say `run:`")
-        return cls(
+        taken = cls(
             text,
             str(folder.resolve()),
             source,
@@ -77,6 +79,7 @@ class JobSnapshot:
             _target(settings.job, settings.goal),
             settings.goal.deadline,
         )
+        return taken, settings
 
     @property
     def named(self) -> str:
@@ -85,7 +88,7 @@ class JobSnapshot:
         return "" if source.name == job_settings.FILE_NAME or not source.is_file() else source.name
 
     def settings(self) -> Settings:
-        """Return what the file says, with what was asked laid over it."""
+        """Parse the file again, where its job is to run: which devices there are depends on the machine."""
         return _loaded(self.text, self.asked, self.source, Path(self.folder))
 
 
@@ -139,12 +142,11 @@ def _user() -> str:
         return str(os.getuid())
 
 
-def adopt_samples(store: Store, snapshot: JobSnapshot) -> int:
-    """Copy the ended samples of the project of a job file; return how many there were."""
-    own = work_folder(Path(snapshot.folder)) / FILE
+def adopt_samples(store: Store, settings: Settings) -> int:
+    """Copy the ended samples of the project that a job is in; return how many there were."""
+    own = work_folder(Path(settings.job.folder)) / FILE
     if not own.is_file() or str(store.url.database) == str(own):
         return 0
-    settings = snapshot.settings()
     try:
         with open_store(str(own)) as project:
             job = as_measured(settings, project).job

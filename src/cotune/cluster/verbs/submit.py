@@ -50,14 +50,14 @@ def submit(
     cotune submit vision text --wait --slots 8
     """
     _check_flags(files, name, wait=wait, slots=slots, hold=hold, dry_run=dry_run)
-    snapshots = [
-        JobSnapshot.take(file, goal.asked() | {"team": team, "priority": priority, "name": name}) for file in files
-    ]
+    asked = goal.asked() | {"team": team, "priority": priority, "name": name}
+    taken = [JobSnapshot.take(file, asked) for file in files]
+    snapshots = [snapshot for snapshot, _ in taken]
     with open_queue(store, may_make=True) as queue:
-        for snapshot in snapshots:
-            adopt_samples(queue.store, snapshot)
+        for _, settings in taken:
+            adopt_samples(queue.store, settings)
         if dry_run:
-            _foresee(queue, snapshots[0], json)
+            _foresee(foresee(queue, *taken[0]), json)
             return
         before = queue.last_event()
         ids = _submitted(queue, snapshots, held=hold)
@@ -163,9 +163,8 @@ def _row(job: QueuedJob) -> tuple[object, ...]:
     )
 
 
-def _foresee(queue: Queue, snapshot: JobSnapshot, json: bool) -> None:
+def _foresee(seen: Mapping[str, Any], json: bool) -> None:
     """Show what would become of a job; leave with the exit code of a declined one if it would be."""
-    seen = foresee(queue, snapshot)
     if json:
         emit_json("submit.dry_run", seen)
     elif not seen["admitted"]:
