@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 
 from cotune.cluster.api import tokens
-from cotune.cluster.api.listening import ApiAddress, answering
+from cotune.cluster.api.listening import answering
 from cotune.cluster.service.queue import Queue
 from cotune.cluster.service.snapshot import JobSnapshot
 from cotune.store import open_store
@@ -53,7 +53,7 @@ def main() -> None:
         for _ in range(3):
             Queue(opened).submit(JobSnapshot.written(TEXT, folder, "cotune.yaml")[0])
     failed = []
-    with answering(ApiAddress(port=0, tokens=held, folders=(folder,)), store) as address:
+    with answering("0", held, (folder,), store) as address:
         for role in ("admin", "read", None):
             if asked(given.schemathesis, address, secrets.get(role or ""), given.examples, given.seed):
                 failed.append(role or "nobody")

@@ -91,10 +91,9 @@ def test_what_no_usual_job_can_use_is_wasted() -> None:
 def test_parameters_are_all_assigned_and_no_server_holds_much_more_than_its_part(
     sizes: list[float], servers: int
 ) -> None:
-    blocks = {f"block-{place}": size for place, size in enumerate(sizes)}
-    found = assign_parameters(blocks, servers)
-    assert sum(server.bytes for server in found) == pytest.approx(sum(sizes))
-    assert max(server.bytes for server in found) <= 2.3 * sum(sizes) / servers
+    found = [sum(server) for server in assign_parameters(sizes, servers)]
+    assert sum(found) == pytest.approx(sum(sizes))
+    assert max(found) <= 2.3 * sum(sizes) / servers
 
 
 LAW = (0.001, 0.01, 1.0, 0.0, 0.02)

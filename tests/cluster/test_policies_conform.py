@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cotune.cluster.simulate.archive import kept
 
 from cotune import registry
 from cotune.cluster.loop import drive

@@ -15,7 +15,6 @@ from sqlalchemy import text
 from cli import jobs
 from cotune.dashboard.access import loopback
 from cotune.store import open_store
-from cotune.store.schema import applied
 from dashboard.conftest import Served
 from dashboard.stocked import GOAL, SECRET
 
@@ -190,19 +189,6 @@ def cotune(folder: Path, *words: object, code: int) -> str:
 def test_a_store_that_is_not_there_is_named_and_not_made(tmp_path: Path) -> None:
     assert "no store at" in cotune(tmp_path, "--store", tmp_path / "store.db", code=3)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_store_of_a_newer_version_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "store.db"
-    with open_store(str(path)) as store, store.writing() as connection:
-        connection.execute(applied.insert().values(version=99, applied="later"))
-    assert "has schema version 99" in cotune(tmp_path, "--store", path, code=4)
-
-
-def test_a_torn_store_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "store.db"
-    path.write_bytes(b"not a database at all" * 100)
-    assert "is not a readable store" in cotune(tmp_path, "--store", path, code=4)
 
 
 def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:

@@ -56,11 +56,10 @@ def test_of_very_many_samples_one_of_each_config_comes_first_and_what_it_went_on
         store.save(JOB, numbered(number, 8 << number % 3))
     store.save(JOB, numbered(30, 999, purpose="run"))
     store.save(JOB, numbered(31, 8, purpose="run", resumed_from="n000"))
-    owner = views.Owner(JOB.name, JOB.fingerprint)
-    few = views.telling_samples(store, owner, views.SampleLimits(per_config=2, per_batch=1, curves=9, most=4))
+    few = views.telling_samples(store, JOB, views.SampleLimits(per_config=2, per_batch=1, curves=9, most=4))
     assert {one.config.batch_size for one in few} == {8, 16, 32, 999}
     assert [one.id for one in few] == ["n000", "n028", "n029", "n030", "n031"], "oldest first, n000 for n031"
-    more = views.telling_samples(store, owner, views.SampleLimits(per_config=2, per_batch=1, curves=9, most=100))
+    more = views.telling_samples(store, JOB, views.SampleLimits(per_config=2, per_batch=1, curves=9, most=100))
     assert [one.id for one in more] == ["n000", "n025", "n026", "n027", "n028", "n029", "n030", "n031"]
     assert more[-1] == store.sample("n031"), "with its curve"
 
@@ -80,7 +79,7 @@ def test_what_grows_comes_with_its_curve(store: Store) -> None:
     known = _filled(store)
     (live,) = views.growing(store)
     assert live.sample == known[-1]
-    assert live.job == JOB.name
+    assert live.name == JOB.name
 
 
 def test_the_pulse_beats_when_something_is_added_or_ends(store: Store) -> None:

@@ -15,8 +15,8 @@ Reference: Peng et al., Optimus: an efficient dynamic resource scheduler for dee
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from cotune.cluster.policy import COUNTED, Nodes
@@ -63,43 +63,25 @@ class ParameterServerWork(ConstantSpeed):
 @lru_cache(maxsize=4096)
 def fullest(blocks: tuple[float, ...], servers: int) -> float:
     """Return the part of a model's bytes on the fullest of some servers."""
-    named = {str(place): size for place, size in enumerate(blocks)}
-    return max(server.bytes for server in assign_parameters(named, servers)) / sum(blocks)
+    return max(map(sum, assign_parameters(blocks, servers))) / sum(blocks)
 
 
-@dataclass
-class Server:
-    """A parameter server: the pieces it holds, as (block, bytes)."""
-
-    pieces: list[tuple[str, float]] = field(default_factory=list)
-
-    @property
-    def bytes(self) -> float:
-        return sum(size for _, size in self.pieces)
-
-    @property
-    def requests(self) -> int:
-        return len(self.pieces)
-
-
-def assign_parameters(blocks: Mapping[str, float], servers: int) -> list[Server]:
-    """Return the servers with the blocks of a model shared out evenly, in bytes and in requests."""
+def assign_parameters(blocks: Sequence[float], servers: int) -> list[list[float]]:
+    """Return the bytes of the pieces on each server, where a model is shared out evenly in bytes and in requests."""
     if servers < 1:
         raise ValueError(f"parameters need at least one server, not {servers}")
-    found = [Server() for _ in range(servers)]
-    average = sum(blocks.values()) / servers
-    for name, size in sorted(blocks.items(), key=lambda block: (-block[1], block[0])):
+    found: list[list[float]] = [[] for _ in range(servers)]
+    average = sum(blocks) / servers
+    for size in sorted(blocks, reverse=True):
         if size < _TINY * average:
-            min(found, key=lambda server: server.requests).pieces.append((name, size))
+            min(found, key=len).append(size)
             continue
         pieces = max(1, -int(-size // average))
         for _ in range(pieces):
-            _best_fit(found, size / pieces, average).pieces.append((name, size / pieces))
+            _best_fit(found, size / pieces, average).append(size / pieces)
     return found
 
 
-def _best_fit(servers: list[Server], size: float, average: float) -> Server:
-    fitting = [server for server in servers if server.bytes + size <= average * (1 + 1e-9)]
-    if fitting:
-        return max(fitting, key=lambda server: server.bytes)
-    return min(servers, key=lambda server: server.bytes)
+def _best_fit(servers: list[list[float]], size: float, average: float) -> list[float]:
+    fitting = [server for server in servers if sum(server) + size <= average * (1 + 1e-9)]
+    return max(fitting, key=sum) if fitting else min(servers, key=sum)

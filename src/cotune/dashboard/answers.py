@@ -63,7 +63,7 @@ class StoreAnswers:
         """Return the runs and probes that are going on, with their ETA."""
         found = views.growing(self.store)
         jobs = {(job.name, job.fingerprint): job for job in views.job_summaries(self.store)} if found else {}
-        return [_live_document(owned, jobs[owned.job, owned.fingerprint], self._followed(owned)) for owned in found]
+        return [_live_document(owned, jobs[owned.name, owned.fingerprint], self._followed(owned)) for owned in found]
 
     def _outcome(self, job: JobSummary) -> str | None:
         """Return how the last run of a job ended: met, missed, failed or done; None while one goes on, or without one.
@@ -85,7 +85,7 @@ class StoreAnswers:
         return ended_run(job.definition, Cluster(), trail, None, goal).outcome
 
     def _followed(self, owned: Owned) -> Plan | None:
-        plans = self.store.plans(owned.owner, last=20)
+        plans = self.store.plans(owned, last=20)
         return next((stored.plan for stored in plans if stored.plan.config == owned.sample.config), None)
 
     def samples(
@@ -97,9 +97,9 @@ class StoreAnswers:
         jobs = {(known.name, known.fingerprint): known.definition for known in views.job_summaries(self.store)}
         rows = [
             {
-                "job": one.job,
-                "key": job_key(one.job, one.fingerprint),
-                **_brief(one, jobs.get((one.job, one.fingerprint))),
+                "job": one.name,
+                "key": job_key(one.name, one.fingerprint),
+                **_brief(one, jobs.get((one.name, one.fingerprint))),
             }
             for one in page
         ]
@@ -108,9 +108,8 @@ class StoreAnswers:
     def sample(self, id: str) -> dict[str, Any]:
         """Return a sample by its id, in the words of its job."""
         sample = self.store.sample(id)
-        owner = views.owner(self.store, sample.id)
         jobs = {(known.name, known.fingerprint): known.definition for known in views.job_summaries(self.store)}
-        job = jobs.get((owner.name, owner.fingerprint))
+        job = jobs.get(views.owner(self.store, sample.id))
         return sample_document(sample, job) | (counted_words(job, sample) if job else {})
 
     def opened(self, key: str) -> dict[str, Any]:
@@ -128,8 +127,7 @@ class StoreAnswers:
         except NotFound as error:
             return told | {"question": None, "why_not": str(error)}
         goal = learnt.planner.goal
-        last = WhatIf(goal.target, goal.deadline, goal.max_cost, goal.confidence, goal.prefer)
-        found = findings(learnt, last, history=True)
+        found = findings(learnt, WhatIf.of(goal), history=True)
         return told | {
             "question": {
                 "goal": answer(found)["goal"],
@@ -145,10 +143,10 @@ class StoreAnswers:
             "grounds": grounds(found),
         }
 
-    def what_if(self, key: str, asked: WhatIf) -> dict[str, Any]:
+    def what_if(self, key: str, asked: WhatIf, prices: Mapping[str, float]) -> dict[str, Any]:
         begun = time.perf_counter()
         learnt = self.learner.latest(key) or self.learner(key, self.job(key))
-        told = answer(findings(learnt, asked))
+        told = answer(findings(learnt, asked, prices))
         return told | {"milliseconds": round(1000 * (time.perf_counter() - begun), 2)}
 
     def result(self, id: str) -> dict[str, Any]:
@@ -221,8 +219,8 @@ def _live_document(owned: Owned, job: JobSummary, plan: Plan | None) -> dict[str
     every = max(len(sample.curve) // _CURVE, 1)
     document = _brief(owned, definition)
     return document | {
-        "job": owned.job,
-        "key": job_key(owned.job, owned.fingerprint),
+        "job": owned.name,
+        "key": job_key(owned.name, owned.fingerprint),
         "metric": definition.metric,
         "cap": None if cap is None else cap / definition.counting.parts,
         "most": None if cap is None else number(progress.amount(definition, sample.config, cap)),

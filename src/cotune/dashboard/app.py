@@ -20,7 +20,6 @@ from anyio.to_thread import current_default_thread_limiter
 from fastapi import FastAPI, Query, Request
 from fastapi.responses import JSONResponse, Response
 from fastapi.sse import EventSourceResponse, ServerSentEvent
-from pydantic import BaseModel, Field
 from starlette.types import ASGIApp
 
 from cotune import __version__
@@ -32,7 +31,6 @@ from cotune.errors import CotuneError, NotFound, UsageError
 from cotune.reports.page import asset, plotly_script
 from cotune.store import Store
 from cotune.store.views import State
-from cotune.types import Prefer
 
 MOST_OFFSET = 10**9
 THREADS = 8  # that answer at the same time, fewer than the connections of a store: the others wait their turn
@@ -111,13 +109,13 @@ def _routes(app: FastAPI, answers: StoreAnswers, beats: Beats) -> None:
         return _answer(answers.opened(key))
 
     @app.get("/api/jobs/{key}/what-if")
-    def what_if(key: str, asked: Annotated[_Question, Query()], request: Request) -> Response:
+    def what_if(key: str, asked: Annotated[WhatIf, Query()], request: Request) -> Response:
         prices = {
             name.removeprefix("price."): float(value)
             for name, value in request.query_params.items()
             if name.startswith("price.") and _is_price(value)
         }
-        return _answer(answers.what_if(key, WhatIf(**dict(asked), prices=prices)))
+        return _answer(answers.what_if(key, asked, prices))
 
     @app.get("/api/results/{id}")
     def result(id: str) -> Response:
@@ -128,17 +126,6 @@ def _routes(app: FastAPI, answers: StoreAnswers, beats: Beats) -> None:
         async with aclosing(beats.stream()) as stream:
             async for event in stream:
                 yield event
-
-
-class _Question(BaseModel):
-    """What the sliders ask, as it comes over the line."""
-
-    target: float | None = Field(default=None, allow_inf_nan=False)
-    deadline: float | None = Field(default=None, gt=0)
-    max_cost: float | None = Field(default=None, gt=0)
-    confidence: float = Field(default=0.9, gt=0, lt=1)
-    prefer: Prefer = "cheap"
-    unpriced: bool = False
 
 
 def _answer(document: dict[str, Any]) -> Response:

@@ -25,7 +25,7 @@ from cotune.predict.samples import trusted
 from cotune.project.planner import Planner
 from cotune.space import Axis, Space
 from cotune.store import Store, StoredPlan
-from cotune.store.views import JobSummary, Owner, SampleLimits, telling_samples
+from cotune.store.views import JobSummary, SampleLimits, telling_samples
 from cotune.types import Cluster, Device, Goal, Job, Sample
 
 # A first fit of 200 samples takes 0.5 s of CPU, and 100,000 of 192 configs open in 1.0 s (benchmarks/dashboard.py).
@@ -124,7 +124,7 @@ def _selected(store: Store, job: JobSummary) -> tuple[tuple[Sample, ...], str]:
     """Return what to learn from, and what to say where that is not everything; very many are not even read."""
     if job.samples <= CHOICE.most:
         return tuple(joined(store.samples(job))), ""
-    chosen = joined(telling_samples(store, Owner(job.name, job.fingerprint), CHOICE))
+    chosen = joined(telling_samples(store, job, CHOICE))
     curves = 0
     kept: list[Sample] = []
     for sample in reversed(chosen):

@@ -7,8 +7,11 @@ milliseconds, and the figures are those of the report.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, Self
+
+from pydantic import BaseModel, Field
 
 from cotune import progress
 from cotune.dashboard.learning import Learnt
@@ -17,45 +20,43 @@ from cotune.reports import Findings, figures, find
 from cotune.types import Cluster, Forecast, Goal, Job, Plan, Prefer
 
 
-@dataclass(frozen=True, slots=True)
-class WhatIf:
-    """What a person wonders about; None leaves out a limit, a price that is not given stays."""
+class WhatIf(BaseModel):
+    """What a person wonders about, as the sliders ask it; None leaves out a limit."""
 
-    target: float | None = None
-    deadline: float | None = None
-    max_cost: float | None = None
-    confidence: float = 0.9
+    target: float | None = Field(default=None, allow_inf_nan=False)
+    deadline: float | None = Field(default=None, gt=0)
+    max_cost: float | None = Field(default=None, gt=0)
+    confidence: float = Field(default=0.9, gt=0, lt=1)
     prefer: Prefer = "cheap"
-    prices: Mapping[str, float] | None = None
     unpriced: bool = False
+
+    @classmethod
+    def of(cls, goal: Goal) -> Self:
+        """Return the question whose answer is the plan for a goal."""
+        return cls(**{name: getattr(goal, name) for name in cls.model_fields if name != "unpriced"})
 
     def goal(self, known: Goal) -> Goal:
         """Return the goal; the most epochs stay as they were."""
-        return replace(
-            known,
-            target=self.target,
-            deadline=self.deadline,
-            max_cost=self.max_cost,
-            confidence=self.confidence,
-            prefer=self.prefer,
-        )
+        return replace(known, **self.model_dump(exclude={"unpriced"}))
 
-    def cluster(self, known: Cluster) -> Cluster:
-        """Return the cluster at the prices asked for; a device without one costs nothing beside one that has."""
+    def cluster(self, known: Cluster, prices: Mapping[str, float]) -> Cluster:
+        """Return the cluster at some prices; a device without one costs nothing beside one that has."""
         if self.unpriced:
             return replace(known, devices=tuple(replace(device, price_per_hour=None) for device in known.devices))
-        if not self.prices:
+        if not prices:
             return known
         devices = tuple(
-            replace(device, price_per_hour=self.prices.get(device.name, device.price_per_hour or 0.0))
+            replace(device, price_per_hour=prices.get(device.name, device.price_per_hour or 0.0))
             for device in known.devices
         )
         return replace(known, devices=devices)
 
 
-def findings(learnt: Learnt, asked: WhatIf, *, history: bool = False) -> Findings:
+def findings(
+    learnt: Learnt, asked: WhatIf, prices: Mapping[str, float] = MappingProxyType({}), *, history: bool = False
+) -> Findings:
     """Return the findings of a job under another goal and other prices, with what was measured if asked."""
-    planner = learnt.planner.asking(asked.goal(learnt.planner.goal), asked.cluster(learnt.planner.cluster))
+    planner = learnt.planner.asking(asked.goal(learnt.planner.goal), asked.cluster(learnt.planner.cluster, prices))
     plans = [(stored.created, stored.plan) for stored in learnt.plans] if history else []
     return find(planner, learnt.samples if history else (), plans)
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from sqlalchemy import ColumnElement, Text, and_, case, cast, func, not_, or_, select, true
 
 from cotune.store import rows
-from cotune.store.database import REFUSAL, KnownJob, Store, StoredResult
+from cotune.store.database import REFUSAL, KnownJob, Named, Store, StoredResult
 from cotune.store.schema import evaluations, jobs, plans, results, samples
 from cotune.types import Cause, Evaluation, Job, Sample
 
@@ -34,24 +34,12 @@ class JobSummary(KnownJob):
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
-    """What names a job in a store."""
+class Owned:
+    """A sample, and the name and fingerprint of the job that it belongs to."""
 
     name: str
     fingerprint: str
-
-
-@dataclass(frozen=True, slots=True)
-class Owned:
-    """A sample and whose it is."""
-
-    job: str
-    fingerprint: str
     sample: Sample
-
-    @property
-    def owner(self) -> Owner:
-        return Owner(self.job, self.fingerprint)
 
 
 def job_summaries(store: Store) -> tuple[JobSummary, ...]:
@@ -128,7 +116,7 @@ class SampleLimits:
     most: int
 
 
-def telling_samples(store: Store, job: Owner, asked: SampleLimits) -> tuple[Sample, ...]:
+def telling_samples(store: Store, job: Named, asked: SampleLimits) -> tuple[Sample, ...]:
     """Return the samples of a job that tell the most, oldest first, with those that they resumed from."""
     nth_of_config = func.row_number().over(partition_by=cast(samples.c.config, Text), order_by=samples.c.number.desc())
     has_curve = samples.c.accuracy.is_not(None)
@@ -159,11 +147,11 @@ def telling_samples(store: Store, job: Owner, asked: SampleLimits) -> tuple[Samp
     return store.samples_named(chosen)
 
 
-def owner(store: Store, sample: str) -> Owner:
-    """Return whose a sample is."""
+def owner(store: Store, sample: str) -> tuple[str, str]:
+    """Return the name and the fingerprint of the job that a sample belongs to."""
     with store.reading() as connection:
         row = connection.execute(select(samples.c.job, samples.c.fingerprint).where(samples.c.id == sample)).one()
-        return Owner(row.job, row.fingerprint)
+        return row.job, row.fingerprint
 
 
 def growing(store: Store) -> tuple[Owned, ...]:

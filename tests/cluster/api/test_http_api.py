@@ -16,7 +16,7 @@ pytest.importorskip("fastapi", reason="needs cotune[dashboard] (pip install fast
 from cluster.api.requests_to_app import Client
 from cotune.cluster.api import tokens as access
 from cotune.cluster.api.app import create
-from cotune.cluster.api.listening import ApiAddress, answering
+from cotune.cluster.api.listening import answering
 from cotune.cluster.api.middleware import RequestBounds
 from cotune.cluster.service.queue import Queue
 from cotune.cluster.service.snapshot import MOST_BYTES
@@ -309,8 +309,7 @@ def test_every_refusal_has_the_same_key(service: Service) -> None:
 
 def test_what_the_server_says_is_a_line_of_the_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     access.add(tmp_path / "tokens", "ada", "read", "")
-    address = ApiAddress(port=0, tokens=tmp_path / "tokens")
-    with answering(address, str(tmp_path / "store.db")) as url:
+    with answering("0", tmp_path / "tokens", (), str(tmp_path / "store.db")) as url:
         port = urlsplit(url).port
         with socket.create_connection(("127.0.0.1", port)) as asking:
             asking.sendall(b"\0\0\r\n\r\n")

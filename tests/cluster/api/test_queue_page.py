@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from browsers import chromium, opened, overflow
-from cotune.cluster.api.listening import ApiAddress, answering
+from cotune.cluster.api.listening import answering
 from cotune.cluster.api.tokens import AccessScope, TokenFile, add
 from cotune.cluster.service.cluster_in_use import ClusterInUse
 from cotune.cluster.service.leadership import Leadership
@@ -56,7 +56,7 @@ def served(tmp_path: Path) -> Iterator[Page]:
         occupancy = ClusterInUse(CLUSTER).document([], [(id, "fast", 2)])
         leadership = Leadership(opened_store, {**about, "cluster": rows.of_record(CLUSTER), "occupancy": occupancy})
         assert leadership.take()
-        with answering(ApiAddress("127.0.0.1", 0, file, (tmp_path,)), store) as address:
+        with answering("0", file, (tmp_path,), store) as address:
             yield Page(address.removesuffix("api/v1/"), queue, tokens, tmp_path)
         leadership.release()
 

@@ -12,7 +12,7 @@ import pytest
 from cli.jobs import cotune
 from cotune.cluster.service import states
 from cotune.cluster.service.documents import job_document, why_document
-from cotune.cluster.service.leadership import Leadership, LeaseTerms, NoLongerLeading
+from cotune.cluster.service.leadership import Leadership, NoLongerLeading
 from cotune.cluster.service.queue import Queue
 from cotune.cluster.service.rules import QuotaFull
 from cotune.cluster.service.snapshot import JobSnapshot
@@ -47,7 +47,7 @@ def test_without_a_service_a_job_is_cancelled_at_once_and_twice_is_fine(queue: Q
 def test_one_leads_and_what_the_one_before_writes_is_refused(queue: Queue, url: str, snapshot: JobSnapshot) -> None:
     with open_store(url) as store:
         first = Leadership(store, {"pid": 1})
-        second = Leadership(store, {"pid": 2}, LeaseTerms(seconds=-1.0))
+        second = Leadership(store, {"pid": 2}, seconds=-1.0)
         first._holder, second._holder = "here", "there"
         assert first.take()
         assert not second.take()

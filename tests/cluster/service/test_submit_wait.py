@@ -30,23 +30,12 @@ def states(store: str) -> dict[str, str]:
         return {job.name: job.state.value for job in Queue(opened).jobs()}
 
 
-def processes_in(folder: Path) -> list[str]:
-    """Return the commands of the processes that work in a folder."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            if (process / "cwd").resolve().is_relative_to(folder):
-                found.append((process / "cmdline").read_text().replace("\0", " "))
-        except OSError:
-            continue
-    return found
-
-
 def wait_for_none(folder: Path) -> None:
+    """Return once no process works in a folder."""
     latest = time.monotonic() + 20.0
-    while (left := processes_in(folder)) and time.monotonic() < latest:
+    while left := [one for one in Path("/proc").glob("[0-9]*/cwd") if one.resolve().is_relative_to(folder)]:
+        assert time.monotonic() < latest, left
         time.sleep(0.1)
-    assert left == []
 
 
 def wait_for_a_checkpoint(process: subprocess.Popen[str], store: str, folder: Path) -> None:

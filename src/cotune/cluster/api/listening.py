@@ -8,7 +8,6 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from cotune.cluster.api.tokens import TokenFile, read
@@ -21,35 +20,29 @@ _PATIENCE = 5  # seconds for answers that are being written when the service end
 _TURN = 0.0005  # seconds that a thread may keep others waiting; an answer takes some ten turns
 
 
-@dataclass(frozen=True, slots=True)
-class ApiAddress:
-    """Where to listen, whose tokens are let in, and in which folders submitted jobs may stand."""
+def address_of(text: str) -> tuple[str, int]:
+    """Return the host and the port of an address as it is written: 8791, 127.0.0.1:8791 or [::1]:8791."""
+    host, _, port = text.rpartition(":")
+    host = host.strip("[]") or "127.0.0.1"
+    if not port.isdecimal() or int(port) > 65535:
+        raise UsageError(f"cannot read the address {text!r}; write 127.0.0.1:{PORT}, or a port alone")
+    return host, int(port)
 
-    host: str = "127.0.0.1"
-    port: int = PORT
-    tokens: Path | None = None
-    folders: tuple[Path, ...] = ()
 
-    @classmethod
-    def parse(cls, text: str, tokens: Path | None, folders: Sequence[Path]) -> ApiAddress:
-        """Return an address as it is written: 8791, 127.0.0.1:8791 or [::1]:8791."""
-        host, _, port = text.rpartition(":")
-        host = host.strip("[]") or "127.0.0.1"
-        if not port.isdecimal() or int(port) > 65535:
-            raise UsageError(f"cannot read the address {text!r}; write 127.0.0.1:{PORT}, or a port alone")
-        return cls(host, int(port), tokens, tuple(folders) or (Path.cwd(),))
-
-    def token_file(self) -> Path:
-        """Return the file of tokens, or raise what is wrong with it."""
-        if self.tokens is None:
-            raise UsageError("whoever submits a job runs a command: name a file of tokens (`cotune token` makes one)")
-        read(self.tokens)
-        return self.tokens
+def token_file(path: Path | None) -> TokenFile:
+    """Return the tokens of a file, or raise what is wrong with it."""
+    if path is None:
+        raise UsageError("a submitted job runs a command: name a file of tokens (`cotune token` makes one)")
+    read(path)
+    return TokenFile(path)
 
 
 @contextmanager
-def answering(address: ApiAddress, store: str | None) -> Iterator[str]:
-    """Serve the API of a store in a thread; yield its address. Jobs are commands, so only tokens let anybody in."""
+def answering(listen: str, tokens: Path | None, folders: Sequence[Path], store: str | None) -> Iterator[str]:
+    """Serve the API of a store in a thread; yield its address. Jobs are commands, so only tokens let anybody in.
+
+    Submitted jobs may be in some folders, by default in the present one.
+    """
     try:
         import uvicorn
 
@@ -59,9 +52,9 @@ def answering(address: ApiAddress, store: str | None) -> Iterator[str]:
     from cotune.cluster.service.queue import Queue
     from cotune.store import open_store
 
-    tokens = address.token_file()  # what is wrong with it is said now
-    with open_store(store, Path()) as opened, _listener(address) as listener, _short_turns(), _logged():
-        app = create(Queue(opened), TokenFile(tokens), address.folders, address.host)
+    (host, port), known = address_of(listen), token_file(tokens)
+    with open_store(store, Path()) as opened, _listener(host, port) as listener, _short_turns(), _logged():
+        app = create(Queue(opened), known, tuple(folders) or (Path.cwd(),), host)
         settings = uvicorn.Config(
             app,
             log_config=None,
@@ -73,7 +66,7 @@ def answering(address: ApiAddress, store: str | None) -> Iterator[str]:
         server = uvicorn.Server(settings)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="http", daemon=True)
         thread.start()
-        shown = f"[{address.host}]" if ":" in address.host else address.host
+        shown = f"[{host}]" if ":" in host else host
         try:
             yield f"http://{shown}:{listener.getsockname()[1]}/api/v1/"
         finally:
@@ -111,15 +104,13 @@ def _short_turns() -> Iterator[None]:
         sys.setswitchinterval(before)
 
 
-def _listener(address: ApiAddress) -> socket.socket:
+def _listener(host: str, port: int) -> socket.socket:
     try:
-        family, *_, place = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0]
+        family, *_, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listener = socket.socket(family, socket.SOCK_STREAM)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(place)
         listener.listen(_BACKLOG)
     except OSError as error:
-        raise UsageError(
-            f"cannot listen on {address.host} port {address.port} ({error.strerror}); port 0 takes a free one"
-        ) from None
+        raise UsageError(f"cannot listen on {host} port {port} ({error.strerror}); port 0 takes a free one") from None
     return listener

@@ -32,7 +32,7 @@ from cotune.cluster.service.device_types import alike
 from cotune.cluster.service.dispatcher import Dispatcher
 from cotune.cluster.service.documents import leader_document
 from cotune.cluster.service.job_files import tidy_ended
-from cotune.cluster.service.leadership import TERMS, Leadership, NoLongerLeading
+from cotune.cluster.service.leadership import Leadership, NoLongerLeading
 from cotune.cluster.service.live import LiveWorld
 from cotune.cluster.service.live_job import LiveJob
 from cotune.cluster.service.preparation import Preparers
@@ -52,6 +52,7 @@ from cotune.store.spool import OutagePolicy
 from cotune.types import Cluster
 
 _FOREVER = OutagePolicy(patience=1e9)  # a service waits for its database, and its jobs go on meanwhile
+_RETRY_SECONDS = 0.5  # between two tries to lead
 _TIDY_SECONDS = 600.0
 _SAY_SECONDS = 1.0  # between two words of who holds what
 _PAUSE = 1.0  # seconds after something unexpected, before the queue is taken up again
@@ -138,7 +139,7 @@ class Service:
             if words != said:
                 self._log(event, words=words)
             said = words
-            self.closing.wait(TERMS.retry)
+            self.closing.wait(_RETRY_SECONDS)
         return None
 
     def _lead(self, store: Store, leadership: Leadership) -> None:

@@ -38,23 +38,15 @@ class Leader:
     is_alive: bool
 
 
-@dataclass(frozen=True)
-class LeaseTerms:
-    """How long a leader may be silent; another takes over within ten seconds of its death."""
-
-    seconds: float = 8.0
-    renew: float = 2.0  # seconds between two renewals: three may fail
-    retry: float = 0.5  # seconds between two tries of one that waits
-
-
-TERMS = LeaseTerms()
-
-
 class Leadership:
-    """The right to work a queue off, from `take` until it is released or lost."""
+    """The right to serve a queue, from `take` until it is released or lost.
 
-    def __init__(self, store: Store, about: Mapping[str, Any], terms: LeaseTerms = TERMS) -> None:
-        self._store, self._about, self._terms = store, dict(about), terms
+    A leader may be silent for `seconds`, in which three of its renewals may fail; a service that waits tries twice a
+    second, so that it leads within ten seconds of the death of another.
+    """
+
+    def __init__(self, store: Store, about: Mapping[str, Any], *, seconds: float = 8.0, renew: float = 2.0) -> None:
+        self._store, self._about, self._seconds, self._renew_seconds = store, dict(about), seconds, renew
         self._holder = writer.me() or f"pid {about.get('pid')}"
         self.term = 0
         self._lost = threading.Event()
@@ -72,7 +64,7 @@ class Leadership:
         def write(connection: Connection) -> int | None:
             row = connection.execute(select(leaders).where(leaders.c.name == SERVICE).with_for_update()).one_or_none()
             now = clock(connection)
-            ours = {"holder": self._holder, "expires": now + self._terms.seconds, "about": self._about}
+            ours = {"holder": self._holder, "expires": now + self._seconds, "about": self._about}
             if row is None:
                 connection.execute(leaders.insert(), {"name": SERVICE, "term": 1, **ours})
                 return 1
@@ -106,7 +98,7 @@ class Leadership:
             )
 
     def _keep(self) -> None:
-        while not self._over.wait(self._terms.renew):
+        while not self._over.wait(self._renew_seconds):
             try:
                 self._store.transact(self._renew)
             except NoLongerLeading:
@@ -117,7 +109,7 @@ class Leadership:
 
     def _renew(self, connection: Connection) -> None:
         own = (leaders.c.name == SERVICE, leaders.c.term == self.term)
-        values = {"expires": clock(connection) + self._terms.seconds, "about": self._about}
+        values = {"expires": clock(connection) + self._seconds, "about": self._about}
         if connection.execute(update(leaders).where(*own).values(**values)).rowcount != 1:
             raise NoLongerLeading("another service leads")
 

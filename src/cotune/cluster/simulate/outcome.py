@@ -201,7 +201,7 @@ class SimulationSetting:
     failures: Failures | None = None
     seed: int = 0
 
-    def play(self, policy: Policy, noise: float = 0.0, *, keep_spells: bool = False) -> Outcome:
+    def play(self, policy: Policy, noise: float = 0.0) -> Outcome:
         """Return what becomes of the jobs under a policy whose forecasts are off by so much."""
         if len(self.cluster.devices) > 1 and getattr(policy, "one_kind", False):
             kinds = ", ".join(device.name for device in self.cluster.devices)
@@ -214,7 +214,6 @@ class SimulationSetting:
             placement=self.placement,
             restart=self.restart,
             believe=mistaken(noise, len(self.jobs), self.seed),
-            keep_spells=keep_spells,
             failures=self.failures,
             seed=self.seed,
         )

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from cotune.cluster.policy import Submission, capacity
 from cotune.cluster.traces import _pollux, _sacct, _tables
-from cotune.cluster.traces._lines import BadLine, Make, Reader, TraceLine
+from cotune.cluster.traces._lines import Make, Reader, TraceLine
 from cotune.errors import InvalidFile, NotFound
 from cotune.safety import gzipped
 from cotune.safety.printable import printable
@@ -59,9 +59,9 @@ def read(
         raise InvalidFile(f"{path} is empty; a trace begins with a line such as job_id,submit_s,gpus,duration_s")
     reader = next((reader for reader in _READERS if reader.knows(header.columns)), _tables.PLAIN)
     judged = _judged(reader, header.columns, team_column)
-    left_out = [BadLine(header.number, why) for why in reader.header_problems(judged)]
+    left_out = [_bad(header.number, why) for why in reader.header_problems(judged)]
     if reader.missing(header.columns):
-        raise InvalidFile(f"{path}, line {header.number}: {'; '.join(bad.why for bad in left_out)}")
+        raise InvalidFile(f"{path}, line {header.number}: {'; '.join(reader.header_problems(judged))}")
     if left_out and not skip_bad:
         raise InvalidFile(f"{path}, {left_out[0]}{_more(left_out)}", remedy="skip_bad")
     unknown = sorted({*(only or {}), *([team_column] if team_column else [])} - set(header.columns))
@@ -78,7 +78,7 @@ def read(
         raise InvalidFile(f"{path} has no jobs{chosen}")
     zero = reader.date(header.columns, jobs[0][0])
     made = tuple(job if team is None else replace(job, team=line.columns[team]) for line, job in jobs)
-    return Trace(path, reader.name, made, tuple(str(bad) for bad in left_out), zero)
+    return Trace(path, reader.name, made, tuple(left_out), zero)
 
 
 def _judged(reader: Reader, columns: Sequence[str], team_column: str | None) -> Sequence[str]:
@@ -92,10 +92,10 @@ def _jobs(
     fields: int,
     wanted: Sequence[tuple[int, str]],
     make: Make,
-) -> tuple[list[tuple[TraceLine, Submission]], list[BadLine]]:
+) -> tuple[list[tuple[TraceLine, Submission]], list[str]]:
     """Return those lines that have the wanted values at some places, with their jobs, and those that cannot be jobs."""
     jobs: list[tuple[TraceLine, Submission]] = []
-    bad: list[BadLine] = []
+    bad: list[str] = []
     seen: dict[str, int] = {}
     for line in lines:
         try:
@@ -105,7 +105,7 @@ def _jobs(
             if job is not None and job.name in seen:
                 raise ValueError(f"job_id {job.name!r} was used before, in line {seen[job.name]}")
         except ValueError as error:
-            bad.append(BadLine(line.number, str(error)))
+            bad.append(_bad(line.number, str(error)))
             continue
         if job is not None:
             seen[job.name] = line.number
@@ -116,25 +116,29 @@ def _jobs(
 def fitting(trace: Trace, cluster: Cluster, *, skip_bad: bool = False) -> Trace:
     """Return the trace without the jobs that the whole cluster could not hold; they are errors too."""
     there = capacity(cluster)
-    large = [
-        BadLine(job.row, f"job {job.name!r} asks for {job.gpus} GPUs, the cluster has {_most(job, there)}")
+    bad = [
+        _bad(job.row, f"job {job.name!r} asks for {job.gpus} GPUs, the cluster has {_most(job, there)}")
         for job in trace.jobs
         if job.gpus > _most(job, there)
     ]
-    if large and not skip_bad:
-        raise InvalidFile(f"{trace.path}, {large[0]}{_more(large)}", remedy="skip_bad")
-    rows = {bad.number for bad in large}
-    kept = tuple(job for job in trace.jobs if job.row not in rows)
+    if bad and not skip_bad:
+        raise InvalidFile(f"{trace.path}, {bad[0]}{_more(bad)}", remedy="skip_bad")
+    kept = tuple(job for job in trace.jobs if job.gpus <= _most(job, there))
     if not kept:
         raise InvalidFile(f"{trace.path} has no job that fits on the cluster")
-    return replace(trace, jobs=kept, left_out=(*trace.left_out, *(str(bad) for bad in large)))
+    return replace(trace, jobs=kept, left_out=(*trace.left_out, *bad))
+
+
+def _bad(number: int, why: str) -> str:
+    """Return which line cannot be a job, and why."""
+    return f"line {number}: {why}"
 
 
 def _most(job: Submission, there: Mapping[str, int]) -> int:
     return max((count for name, count in there.items() if job.device in (None, name)), default=0)
 
 
-def _more(bad: Sequence[BadLine]) -> str:
+def _more(bad: Sequence[str]) -> str:
     return f" (and {counted(len(bad) - 1, 'more line')})" if len(bad) > 1 else ""
 
 

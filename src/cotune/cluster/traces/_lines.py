@@ -22,17 +22,6 @@ class TraceLine:
     columns: list[str]
 
 
-@dataclass(frozen=True, slots=True)
-class BadLine:
-    """A line that cannot be a job, and why."""
-
-    number: int
-    why: str
-
-    def __str__(self) -> str:
-        return f"line {self.number}: {self.why}"
-
-
 Make = Callable[[TraceLine], Submission | None]
 
 

@@ -12,7 +12,7 @@ import typer
 from cotune.cli.help import SPACE, flag, rare_flag
 from cotune.cli.options import Json, StoreUrl
 from cotune.cli.output import emit_json, say
-from cotune.cluster.api.listening import ApiAddress, answering
+from cotune.cluster.api.listening import address_of, answering, token_file
 from cotune.cluster.service.daemon import Service, ServiceOptions, checked, log
 from cotune.cluster.service.device_types import alike, served_cluster
 from cotune.errors import UsageError
@@ -85,7 +85,8 @@ def serve(
     options = ServiceOptions(policy, given, placement, profilers, drain, kept, most, metrics_port)
     if check:
         if listen is not None:
-            ApiAddress.parse(listen, tokens, folders or ()).token_file()
+            address_of(listen)
+            token_file(tokens)
         _check(store, options, json)
         return
     with _http(store, listen, tokens, folders or ()):
@@ -109,7 +110,7 @@ def _http(store: str | None, listen: str | None, tokens: Path | None, folders: S
     if listen is None:
         yield
         return
-    with answering(ApiAddress.parse(listen, tokens, folders), store) as address:
+    with answering(listen, tokens, folders, store) as address:
         log("listening", address=address)
         yield
 
