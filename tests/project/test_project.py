@@ -194,9 +194,9 @@ def test_whatever_takes_a_name_takes_an_object(folder: Path) -> None:
         assert math.isfinite(by_name.epoch_seconds.mid)
 
 
-def test_a_project_without_a_job_file_is_made_of_records(tmp_path: Path) -> None:
+def test_a_project_without_a_job_file_is_described(tmp_path: Path) -> None:
     with cotune.Project(
-        job=Job("net", ("python", "train.py", "{batch_size}"), 10_000),
+        job={"name": "net", "run": ["python", "train.py", "{batch_size}"], "examples": 10_000},
         search={"workers": [1, 2], "batch_size": [32, 64]},
         goal={"epochs": 5},
         store=tmp_path / "store.db",

@@ -20,8 +20,8 @@ COMMAND = "python train.py {batch_size}"
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"job": 5}, "a job is a Job, its command or what a job file would say of it, not 5"),
-        ({"goal": 5}, "a goal is a Goal or what a job file would say of it, not 5"),
+        ({"job": 5}, "a job is what a job file would say of it, not 5"),
+        ({"goal": 5}, "a goal is what a job file would say of it, not 5"),
         ({"engine": object()}, "an engine is a name, a name with settings, or has start, stop, wait, now and close"),
     ],
 )

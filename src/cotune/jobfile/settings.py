@@ -6,7 +6,7 @@ import json
 import platform
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -71,6 +71,17 @@ def loads(text: str, overrides: Mapping[str, Any], source: str, folder: Path) ->
     if overrides.get("target") is not None:
         pattern_of(settings.job)  # a flag asks for a metric: one that is never read is a slip
     return settings
+
+
+def described(
+    job: str | Sequence[str] | Mapping[str, Any] | None, parts: Mapping[str, Any], goal: Mapping[str, Any], folder: Path
+) -> Settings:
+    """Return the settings of a job without a file: its command, or all that a job file would say of it."""
+    for what, given in (("job", job), ("goal", goal)):
+        if not isinstance(given, Mapping | None) and (what == "goal" or not isinstance(given, str | Sequence)):
+            raise UsageError(f"a {what} is what a job file would say of it, not {given!r:.80}")
+    said = dict(job) if isinstance(job, Mapping) else {"run": job if isinstance(job, str | None) else list(job)}
+    return loads("{}", {**said, **parts, **goal}, "the project", folder)
 
 
 def laid_over(settings: Settings, said: Mapping[str, Any]) -> Settings:

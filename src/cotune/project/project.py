@@ -23,8 +23,7 @@ from cotune.checkpoints import joined
 from cotune.display import Display, LoggedDisplay
 from cotune.errors import CotuneError, Infeasible, NotFound, UsageError
 from cotune.jobfile.metric import as_measured
-from cotune.jobfile.records import settings_of
-from cotune.jobfile.settings import Settings, laid_over
+from cotune.jobfile.settings import Settings, described, laid_over
 from cotune.plan import Search
 from cotune.predict import ACCURACY, SECONDS, AccuracyPredictor, SecondsPredictor
 from cotune.predict.evidence import PREDICTORS, Evidence, Predictors
@@ -39,10 +38,10 @@ from cotune.project.run import AS_PLANNED, USUAL, ProjectRun, RunLayout, RunOpti
 from cotune.recording.replayed import ReplayedJob
 from cotune.recording.samples import every_sample
 from cotune.run.launch import Engine, require_engine
-from cotune.space import Space, check_counts
+from cotune.space import check_counts
 from cotune.store import Store, open_store, work_folder
 from cotune.store.location import RUNS
-from cotune.types import Cluster, Config, Forecast, Goal, Job, Plan, Sample, Value
+from cotune.types import Cluster, Config, Forecast, Goal, Plan, Sample, Value
 
 _IN_MEMORY = ":memory:"  # where the samples of a recording go that no store is named for
 
@@ -52,11 +51,11 @@ class Project:
 
     def __init__(
         self,
-        job: Job | str | Sequence[str] | Mapping[str, Any] | None = None,
+        job: str | Sequence[str] | Mapping[str, Any] | None = None,
         *,
-        search: Space | Mapping[str, Any] | None = None,
-        goal: Goal | Mapping[str, Any] | None = None,
-        devices: Cluster | Mapping[str, Any] | None = None,
+        search: Mapping[str, Any] | None = None,
+        goal: Mapping[str, Any] | None = None,
+        devices: Mapping[str, Any] | None = None,
         engine: str | Mapping[str, Any] | Engine | None = None,
         store: Store | str | Path | None = None,
         folder: Path | str | None = None,
@@ -64,7 +63,7 @@ class Project:
         replayed: ReplayedJob | None = None,
         display: Display | None = None,
     ) -> None:
-        """Take a job as records or as the job file would say it; or whole `settings`, or a recording to replay.
+        """Take a job as a job file would describe it; or whole `settings`, or a recording to replay.
 
         Samples are kept in the `store`, by default that of the folder's project. `display` shows progress.
         """
@@ -75,9 +74,8 @@ class Project:
         self.replayed = replayed
         if settings is None and replayed is not None:
             settings = replayed.settings()
-        self._settings = settings or settings_of(
-            job, search=search, goal=goal, devices=devices, engine=named, folder=self.folder
-        )
+        parts = {"search": search, "devices": devices, "engine": named}
+        self._settings = settings or described(job, parts, {} if goal is None else goal, self.folder)
         self._given = store
         self.display: Display = display or LoggedDisplay()
 
