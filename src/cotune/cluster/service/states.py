@@ -36,7 +36,6 @@ class State(StrEnum):
 
 
 FINAL = frozenset({State.MET, State.MISSED, State.DONE, State.FAILED, State.DECLINED, State.CANCELLED})
-ENDED_WELL = frozenset({State.MET, State.DONE})
 STARTED = frozenset({State.PROFILING, State.RUNNING, State.STOPPING})  # something of it may run
 _ENDS = frozenset({State.MET, State.MISSED, State.DONE, State.FAILED, State.CANCELLED})
 NEXT: Mapping[State, frozenset[State]] = {
