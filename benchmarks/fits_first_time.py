@@ -32,7 +32,7 @@ from cotune.modelling.memory import (
     from_config,
     largest_batch,
 )  # fmt: skip
-from cotune.modelling.memory.phases import GIB, ROOM
+from cotune.modelling.memory.phases import CONTEXT, FRAGMENTS, FRAGMENTS_SPREAD, GIB, VISIBLE
 
 GRID = sorted({2**power for power in range(12)} | {3 * 2**power for power in range(11)})
 SEQUENCES = (512, 2048)
@@ -137,9 +137,9 @@ def main() -> None:
 
 def room_of(gib: float) -> DeviceRoom:
     """Return the room of a card of so many gibibytes, as `device_room` does for one that it knows."""
-    total = ROOM.visible * gib * GIB
-    there = total - ROOM.context
-    return DeviceRoom(total, there * (1 - ROOM.fragments), there * ROOM.fragments_sd)
+    total = VISIBLE * gib * GIB
+    there = total - CONTEXT
+    return DeviceRoom(total, there * (1 - FRAGMENTS), there * FRAGMENTS_SPREAD)
 
 
 def on_grid(most: int) -> int:
@@ -187,7 +187,7 @@ class Trainer:
         self._torch, self._way = torch, way
         there = torch.cuda.get_device_properties(0).total_memory
         torch.cuda.empty_cache()
-        torch.cuda.set_per_process_memory_fraction((room.total - ROOM.context) / there)
+        torch.cuda.set_per_process_memory_fraction((room.total - CONTEXT) / there)
         written = dict(ALL[way.model])
         config = AutoConfig.for_model(written.pop("model_type"), **written)
         config.use_cache = False

@@ -5,7 +5,7 @@
     python benchmarks/placement.py counts      what balancing and rounding costs, beside exact counts
 
 Wall times mean something on an idle machine only; the search runs in one thread, so its CPU time is
-what it would take there. Instances are made up (cotune.placement.synthetic, and plain random ones for the
+what it would take there. Instances are made up (cotune.placement.testing, and plain random ones for the
 times), seeds 0, 1, 2, ...
 """
 
@@ -23,7 +23,7 @@ from cotune.placement.placements.exact import Exact
 from cotune.placement.problems import Placement, Problem
 from cotune.placement.profiles import Profile, parse
 from cotune.placement.provisioning import provide, runs_of
-from cotune.placement.synthetic import ctr
+from cotune.placement.testing import ctr
 
 RIVALS = (
     "cpu_only",

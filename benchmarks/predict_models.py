@@ -26,7 +26,7 @@ from typing import Any
 import torch
 
 from cotune.devices import known
-from cotune.devices.calibration import Calibration
+from cotune.devices.present import Calibration
 from cotune.modelling.counting.calibrate import calibrate
 from cotune.modelling.counting.counts import Counts
 from cotune.modelling.counting.profiler import profiled

@@ -32,7 +32,7 @@ from cotune.modelling.predictors.paleo import Platform, step
 from cotune.modelling.workloads.named import find
 from cotune.modelling.workloads.random_layers import Collection, collect
 from cotune.placement.pipeline import ctr as networks
-from cotune.placement.synthetic import ctr
+from cotune.placement.testing import ctr
 from cotune.predict.countdown import Countdown
 from cotune.predict.loss_curve import epochs_to
 from cotune.space import Configs

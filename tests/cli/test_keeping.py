@@ -13,7 +13,7 @@ import pytest
 
 from cli.jobs import cotune
 from cotune.jobfile import settings as job_settings
-from cotune.placement.synthetic import ctr
+from cotune.placement.testing import ctr
 from cotune.store import open_store
 from cotune.store.views import result_list
 from cotune.types import Config, Evaluation, Sample, Terms

@@ -10,7 +10,7 @@ import numpy as np
 
 from cotune.placement.answers import PlacementGoal, answer
 from cotune.placement.profiles import Profile
-from cotune.placement.synthetic import ctr
+from cotune.placement.testing import ctr
 from cotune.plan.choose import choose
 from cotune.plan.searches.grid import Grid
 from cotune.predict.learn import forecaster

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cotune.devices import known, table
-from cotune.devices.calibration import keep, kept
+from cotune.devices.present import keep, kept
 from cotune.errors import InvalidFile
 from cotune.modelling.counting.calibrate import calibrate
 

@@ -13,7 +13,7 @@ from cotune.placement.answers import PlacementGoal, answer
 from cotune.placement.placements.exact import Exact
 from cotune.placement.problems import Placement, Problem
 from cotune.placement.profiles import Profile, parse
-from cotune.placement.synthetic import ctr
+from cotune.placement.testing import ctr
 from cotune.types import Stage
 
 

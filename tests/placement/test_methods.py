@@ -17,7 +17,7 @@ from cotune.placement.placements.rules import BruteForce
 from cotune.placement.problems import Placement, Problem
 from cotune.placement.profiles import Profile, parse
 from cotune.placement.provisioning import provide, runs_of
-from cotune.placement.synthetic import ctr
+from cotune.placement.testing import ctr
 from cotune.space import Axis, Space
 from cotune.types import Floats, Ints
 

@@ -13,7 +13,7 @@ import pytest
 from cotune.cli.main import main
 from cotune.placement.problems import Problem
 from cotune.placement.profiles import read
-from cotune.placement.synthetic import ctr
+from cotune.placement.testing import ctr
 
 
 @pytest.fixture

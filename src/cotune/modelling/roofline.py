@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from cotune.devices import Spec
-from cotune.devices.calibration import Calibration
+from cotune.devices.present import Calibration
 from cotune.modelling.counting.counts import Call, Counts
 
 # Assumed shares of the published peak where nothing was measured.

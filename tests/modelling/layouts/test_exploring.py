@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from cotune.modelling.layouts.choosing import CHOICE, compared, most_telling
+from cotune.modelling.layouts.choosing import MOST_EXPLORED, compared, most_telling
 from cotune.modelling.layouts.fitted_law import PACE, SECONDS, STRANGE, STRANGE_PACE, CountedLaw, FittedLaw
 from cotune.modelling.layouts.fitting import LogPrior
 from cotune.modelling.layouts.layout import LayoutRows
@@ -66,6 +66,6 @@ def test_the_layout_that_many_others_depend_on_comes_first_and_its_twin_last() -
 def test_of_too_many_layouts_the_fastest_and_some_of_the_others_are_compared() -> None:
     seconds = np.arange(5000, dtype=float)
     found = compared(seconds, np.arange(5000))
-    assert len(found) == len(set(found.tolist())) == CHOICE.most_explored
-    assert set(range(CHOICE.most_explored // 2)) <= set(found.tolist())
+    assert len(found) == len(set(found.tolist())) == MOST_EXPLORED
+    assert set(range(MOST_EXPLORED // 2)) <= set(found.tolist())
     assert found.max() == 4999

@@ -23,7 +23,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from cotune.devices.calibration import Calibration
+from cotune.devices.present import Calibration
 from cotune.identity import timestamp
 from cotune.modelling.counting.timing import Stepper, cores
 from cotune.modelling.counting.trace import count

@@ -14,8 +14,6 @@ coefficients, carried to layouts, and of what the law misses; after each choice 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from cotune.modelling.layouts.layout import LayoutRows, Layouts
@@ -23,21 +21,14 @@ from cotune.modelling.layouts.predictor import LayoutForecasts
 from cotune.modelling.layouts.residual import similarity
 from cotune.types import Floats, Ints, Mask
 
-
-@dataclass(frozen=True, slots=True)
-class ChoiceConstants:
-    """Of the three choices; those of exploring set by hand, the others so with one model left out in turn."""
-
-    caution: float = 0.25  # power of p_fits
-    floor: float = 0.5  # of p_fits
-    measured_caution: float = 0.6
-    measured_power: float = 2.0  # of the speed relative to the best
-    explored_power: float = 0.5
-    explored_noise: float = 0.1  # of one measurement, as a deviation of its logarithm
-    most_explored: int = 400  # layouts that are compared
-
-
-CHOICE = ChoiceConstants()
+# Those of exploring are set by hand, the others so with one model left out in turn.
+_CAUTION = 0.25  # power of p_fits
+FLOOR = 0.5  # of p_fits
+_MEASURED_CAUTION = 0.6
+_MEASURED_POWER = 2.0  # of the speed relative to the best
+_EXPLORED_POWER = 0.5
+_EXPLORED_NOISE = 0.1  # of one measurement, as a deviation of its logarithm
+MOST_EXPLORED = 400  # layouts that are compared
 
 
 def scores(rows: LayoutRows, forecasts: LayoutForecasts, tried: Ints) -> Floats:
@@ -52,8 +43,8 @@ def scores(rows: LayoutRows, forecasts: LayoutForecasts, tried: Ints) -> Floats:
 
 def expected_scores(layouts: Layouts, forecasts: LayoutForecasts) -> Floats:
     """Return the same where nothing was measured."""
-    expected = layouts.global_batch / forecasts.seconds[:, 1] * forecasts.p_fits**CHOICE.caution
-    return np.where(forecasts.p_fits >= CHOICE.floor, expected, 0.0)
+    expected = layouts.global_batch / forecasts.seconds[:, 1] * forecasts.p_fits**_CAUTION
+    return np.where(forecasts.p_fits >= FLOOR, expected, 0.0)
 
 
 def choose(found: Floats, among: Mask) -> int | None:
@@ -75,9 +66,9 @@ def next_to_measure(
     if not len(left):
         return None
     speed = layouts.global_batch / forecasts.seconds[:, 1] / layouts.gpus
-    careful = forecasts.p_fits**CHOICE.measured_caution
+    careful = forecasts.p_fits**_MEASURED_CAUTION
     best = _best_of_group(speed * careful, layouts.gpus if groups is None else groups)
-    worth = careful * np.minimum(speed / np.maximum(best, 1e-12), 1.0) ** CHOICE.measured_power
+    worth = careful * np.minimum(speed / np.maximum(best, 1e-12), 1.0) ** _MEASURED_POWER
     if len(tried):
         worth = worth * (1 - similarity(points, points[tried]).max(axis=1))
     return int(left[np.argmax(worth[left])])
@@ -85,7 +76,7 @@ def next_to_measure(
 
 def compared(seconds: Floats, possible: Ints) -> Ints:
     """Return the layouts to explore of those possible: all, or the fastest and as many others, evenly spaced."""
-    half = CHOICE.most_explored // 2
+    half = MOST_EXPLORED // 2
     if len(possible) <= 2 * half:
         return possible
     order = possible[np.argsort(seconds[possible], kind="stable")]
@@ -95,10 +86,10 @@ def compared(seconds: Floats, possible: Ints) -> Ints:
 
 def most_telling(covariance: Floats, speed: Floats, groups: Ints, count: int) -> list[int]:
     """Return the places of the layouts with the largest information gain; speeds are compared inside a group."""
-    weights = (speed / _best_of_group(speed, groups)) ** CHOICE.explored_power
+    weights = (speed / _best_of_group(speed, groups)) ** _EXPLORED_POWER
     left, chosen = covariance.copy(), list[int]()
     for _ in range(min(count, len(speed))):
-        variance = np.diag(left) + CHOICE.explored_noise**2
+        variance = np.diag(left) + _EXPLORED_NOISE**2
         gains = weights @ left**2 / variance
         gains[chosen] = -np.inf
         place = int(np.argmax(gains))

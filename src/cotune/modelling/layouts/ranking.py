@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cotune.modelling.layouts.choosing import CHOICE, expected_scores
+from cotune.modelling.layouts.choosing import FLOOR, expected_scores
 from cotune.modelling.layouts.layout import Layout, Layouts
 from cotune.modelling.layouts.memory import p_counted
 from cotune.modelling.layouts.predictor import LayoutPredictor
@@ -47,7 +47,7 @@ def rank_layouts(predictor: LayoutPredictor, layouts: Layouts, top: int) -> list
         return []
     forecasts = predictor.predict(short)
     order = np.argsort(-expected_scores(short, forecasts), kind="stable")
-    order = order[forecasts.p_fits[order] >= CHOICE.floor][:top]
+    order = order[forecasts.p_fits[order] >= FLOOR][:top]
     parts = step_parts(predictor.seconds_coefficients, count_terms(short.take(order), predictor.setting))
     tokens = short.global_batch * float(predictor.setting.model.seq_len) / short.gpus
     return [
@@ -72,7 +72,7 @@ def _short_list(predictor: LayoutPredictor, layouts: Layouts) -> Ints:
     """Return the places of the layouts that the laws alone find fastest among those that should fit."""
     terms = count_terms(layouts, predictor.setting)
     law = step_parts(predictor.seconds_coefficients, terms).total / layouts.global_batch
-    fits = p_counted(predictor.memory_coefficients, layouts, predictor.setting) >= CHOICE.floor / 2
+    fits = p_counted(predictor.memory_coefficients, layouts, predictor.setting) >= FLOOR / 2
     return np.asarray(np.argsort(np.where(fits, law, np.inf), kind="stable")[:_SHORT_LIST])
 
 

@@ -21,6 +21,12 @@ from cotune.modelling.memory.phases import GIB, UNCORRECTED, Correction, DeviceR
 
 MOST = 4096  # sequences in a micro-batch
 _TENTH = NormalDist().inv_cdf(0.9)
+# Of what nvidia-smi shows; set by hand on `fms_finetune`'s rows below 74 GiB, so in-sample there.
+_CONTEXT = 0.8 * GIB
+_COLLECTIVES = 2.0 * GIB  # NCCL, and streams that do not share blocks
+_LEFT = 0.8  # share of a phase's private blocks that no other phase takes
+_LEFT_SHARDED = 0.15  # of the batch's part, where parameters are sharded
+_ROUNDING = 0.06
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,19 +76,6 @@ def largest_batch(
     return low
 
 
-@dataclass(frozen=True, slots=True)
-class ReservedConstants:
-    """Set by hand on `fms_finetune`'s rows below 74 GiB, so in-sample there."""
-
-    context: float = 0.8 * GIB
-    collectives: float = 2.0 * GIB  # NCCL, and streams that do not share blocks
-    kept: float = 0.8
-    rounding: float = 0.06
-
-
-RESERVED = ReservedConstants()
-
-
 def reserved_bytes(counted: CountedMemory, micro_batch: int, room: DeviceRoom) -> float:
     """Return about what nvidia-smi shows for a process of that config."""
     highest = counted.phase(micro_batch)
@@ -91,7 +84,7 @@ def reserved_bytes(counted: CountedMemory, micro_batch: int, room: DeviceRoom) -
     left = sum(counted.private(one, micro_batch) for one in counted.phases if one.name in apart and one != highest)
     sharded = counted.setup.gpus > 1
     if sharded and highest.name == "first layer":
-        left = 0.15 / RESERVED.kept * highest.per_sequence * micro_batch
-    context = RESERVED.context + (RESERVED.collectives if sharded else 0.0)
+        left = _LEFT_SHARDED / _LEFT * highest.per_sequence * micro_batch
+    context = _CONTEXT + (_COLLECTIVES if sharded else 0.0)
     batch = highest.per_sequence * micro_batch
-    return min(context + highest.bytes(micro_batch) + RESERVED.kept * left + RESERVED.rounding * batch, room.total)
+    return min(context + highest.bytes(micro_batch) + _LEFT * left + _ROUNDING * batch, room.total)

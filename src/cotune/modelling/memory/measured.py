@@ -16,20 +16,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from cotune.modelling.memory.peak import CountedMemory, Phase
-from cotune.modelling.memory.phases import GIB, SPREADS, Correction, PhaseForecast, spreads
+from cotune.modelling.memory.phases import GIB, STATES_SPREAD, Correction, PhaseForecast, spreads
 
-
-@dataclass(frozen=True, slots=True)
-class MeasuringConstants:
-    """How far peaks of equal starts differ, and what counts as standing on the floor."""
-
-    noise: float = 0.0005  # share of the peak: equal runs recorded twice differ by less
-    fixed: float = 0.3 * GIB  # by which the counted fixed part may be off beside its share: buffers, workspaces
-    on_floor: float = 0.01  # share by which a peak may be above the counted floor and yet stand on it
-    workspace: float = 0.1 * GIB  # and bytes: cuBLAS's workspace and roundings, 50 to 90 MiB on an H200
-
-
-MEASURING = MeasuringConstants()
+_NOISE = 0.0005  # share of the peak: equal runs recorded twice differ by less
+_FIXED = 0.3 * GIB  # by which the counted fixed part may be off beside its share: buffers, workspaces
+_ON_FLOOR = 0.01  # share by which a peak may be above the counted floor and yet stand on it
+_WORKSPACE = 0.1 * GIB  # and bytes: cuBLAS's workspace and roundings, 50 to 90 MiB on an H200
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +37,7 @@ class PhaseLine:
         at = np.array([1.0, micro_batch])
         variance = float(at @ np.array(self.covariance) @ at)
         mid = self.fixed + self.per_sequence * micro_batch
-        return PhaseForecast(mid, math.hypot(math.sqrt(max(variance, 0.0)), MEASURING.noise * mid), self.phase)
+        return PhaseForecast(mid, math.hypot(math.sqrt(max(variance, 0.0)), _NOISE * mid), self.phase)
 
 
 def measured_forecasts(
@@ -53,7 +45,7 @@ def measured_forecasts(
 ) -> list[PhaseForecast]:
     """Return what each phase of a micro-batch should take, given the peaks of others by their size."""
     floor, rising = _parted(counted, measured)
-    sd = MEASURING.noise * floor if len(rising) < len(measured) else SPREADS.states * floor
+    sd = _NOISE * floor if len(rising) < len(measured) else STATES_SPREAD * floor
     lines = _lines(counted, rising, measured, correction)
     return [*(line.forecast(micro_batch) for line in lines), PhaseForecast(floor, sd, "update")]
 
@@ -62,11 +54,11 @@ def _parted(counted: CountedMemory, measured: Mapping[int, float]) -> tuple[floa
     """Return the floor, and the peaks that rise above it."""
     smallest = measured[min(measured)]
     counted_floor = counted.phases[0].bytes(0)
-    stands = smallest <= counted_floor * (1 + MEASURING.on_floor) or (
-        smallest <= counted_floor + MEASURING.workspace and _bends(counted, measured)
+    stands = smallest <= counted_floor * (1 + _ON_FLOOR) or (
+        smallest <= counted_floor + _WORKSPACE and _bends(counted, measured)
     )
     floor = smallest if stands else min(counted_floor, smallest)
-    level = floor * (1 + MEASURING.noise) if stands else 0.0
+    level = floor * (1 + _NOISE) if stands else 0.0
     return floor, {batch: peak for batch, peak in measured.items() if peak > level}
 
 
@@ -98,7 +90,7 @@ def _lines(
 def _prior(counted: CountedMemory, phase: Phase, correction: Correction) -> PhaseLine:
     of_states, of_batch = spreads(counted, correction)
     slope = phase.per_sequence * correction.factor
-    sd = math.hypot(of_states * phase.fixed, MEASURING.fixed)
+    sd = math.hypot(of_states * phase.fixed, _FIXED)
     return PhaseLine(phase.name, phase.fixed, slope, ((sd**2, 0.0), (0.0, (of_batch * slope) ** 2)))
 
 
@@ -107,7 +99,7 @@ def _posterior(prior: PhaseLine, rising: Mapping[int, float]) -> PhaseLine:
     mean, covariance = np.array([prior.fixed, prior.per_sequence]), np.array(prior.covariance)
     for batch, peak in rising.items():
         at = np.array([1.0, batch])
-        gain = covariance @ at / (at @ covariance @ at + (MEASURING.noise * peak) ** 2)
+        gain = covariance @ at / (at @ covariance @ at + (_NOISE * peak) ** 2)
         mean = mean + gain * (peak - at @ mean)
         covariance = covariance - np.outer(gain, at @ covariance)
     return _line(prior.phase, mean[0], mean[1], covariance)

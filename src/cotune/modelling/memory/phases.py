@@ -27,20 +27,23 @@ from cotune.modelling.memory.peak import CountedMemory
 GIB = float(2**30)
 
 
-@dataclass(frozen=True, slots=True)
-class SpreadConstants:
-    """Standard deviations, in shares; chosen by hand, wider than what recorded models left (0.3 to 4 %)."""
-
-    states: float = 0.01  # of the weights and optimiser states of a known shape
-    activations: float = 0.04  # of the batch's part
-    plain_activations: float = 0.10  # of a plain (not gated) network, or a mixture: fewer or none were recorded
-    guessed_states: float = 0.05
-    guessed_activations: float = 0.35  # a shape guessed from the number of parameters
-    lengths_vary: float = 0.5  # the longest batch of unpacked text
-    least: float = 0.004  # of the whole peak
-
-
-SPREADS = SpreadConstants()
+# Standard deviations, in shares; chosen by hand, wider than what recorded models left (0.3 to 4 %).
+STATES_SPREAD = 0.01  # of the weights and optimiser states of a known shape
+_ACTIVATIONS_SPREAD = 0.04  # of the batch's part
+_PLAIN_ACTIVATIONS_SPREAD = 0.10  # of a plain (not gated) network, or a mixture: fewer or none were recorded
+_GUESSED_STATES_SPREAD = 0.05
+_GUESSED_ACTIVATIONS_SPREAD = 0.35  # a shape guessed from the number of parameters
+_LENGTHS_SPREAD = 0.5  # the longest batch of unpacked text
+_LEAST_SPREAD = 0.004  # of the whole peak
+# Of a device, from the driver and the allocator; the fragments from when recorded runs on an A100 80 GB died.
+VISIBLE = 0.99  # of the nominal gibibytes
+CONTEXT = 0.6 * GIB
+_COLLECTIVES = 1.2 * GIB  # NCCL's buffers, with several GPUs
+FRAGMENTS, FRAGMENTS_SPREAD = 0.04, 0.02
+_HOLES_SPREAD = 0.25  # of the largest tensor: on an H200 runs died at 86 to 97 % where it was 15 to 26 % of all
+# Of logarithms, chosen by hand: counts that were checked are off by a few percent.
+_OF_ALL_MODELS = 0.03  # t
+_BETWEEN_FAMILIES = 0.05  # least s
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,26 +55,11 @@ class DeviceRoom:
     sd: float
 
 
-@dataclass(frozen=True, slots=True)
-class RoomConstants:
-    """From the driver and the allocator; the fragments from when recorded runs on an A100 80 GB died."""
-
-    visible: float = 0.99  # of the nominal gibibytes
-    context: float = 0.6 * GIB
-    collectives: float = 1.2 * GIB  # NCCL's buffers, with several GPUs
-    fragments: float = 0.04
-    fragments_sd: float = 0.02
-    holes_sd: float = 0.25  # of the largest tensor: on an H200 runs died at 86 to 97 % where it was 15 to 26 % of all
-
-
-ROOM = RoomConstants()
-
-
 def device_room(spec: Spec, gpus: int = 1) -> DeviceRoom:
     """Return the room of a GPU among several; makers' gigabytes of device memory are gibibytes."""
-    total = ROOM.visible * spec.memory / 1e9 * GIB
-    there = total - ROOM.context - (ROOM.collectives if gpus > 1 else 0.0)
-    return DeviceRoom(total, there * (1 - ROOM.fragments), there * ROOM.fragments_sd)
+    total = VISIBLE * spec.memory / 1e9 * GIB
+    there = total - CONTEXT - (_COLLECTIVES if gpus > 1 else 0.0)
+    return DeviceRoom(total, there * (1 - FRAGMENTS), there * FRAGMENTS_SPREAD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,18 +87,18 @@ class PhaseForecast:
 
     def below(self, room: DeviceRoom, largest: float) -> float:
         """Return the probability that it leaves what is needed, where the largest tensor takes so many bytes."""
-        return NormalDist().cdf((room.usable - self.mid) / math.hypot(self.sd, room.sd, ROOM.holes_sd * largest))
+        return NormalDist().cdf((room.usable - self.mid) / math.hypot(self.sd, room.sd, _HOLES_SPREAD * largest))
 
 
 def spreads(counted: CountedMemory, correction: Correction) -> tuple[float, float]:
     """Return the shares by which the states and the batch's part may be off: as other models were, or as is usual."""
     model = counted.model
-    states, own = SPREADS.states, SPREADS.activations
+    states, own = STATES_SPREAD, _ACTIVATIONS_SPREAD
     if not model.known:
-        states, own = SPREADS.guessed_states, SPREADS.guessed_activations
+        states, own = _GUESSED_STATES_SPREAD, _GUESSED_ACTIVATIONS_SPREAD
     elif not model.gated or model.experts > 1:
-        own = SPREADS.plain_activations
-    return states, math.hypot(max(own, correction.sd), SPREADS.lengths_vary if counted.setup.lengths_vary else 0.0)
+        own = _PLAIN_ACTIVATIONS_SPREAD
+    return states, math.hypot(max(own, correction.sd), _LENGTHS_SPREAD if counted.setup.lengths_vary else 0.0)
 
 
 def counted_forecasts(counted: CountedMemory, micro_batch: int, correction: Correction) -> list[PhaseForecast]:
@@ -120,20 +108,9 @@ def counted_forecasts(counted: CountedMemory, micro_batch: int, correction: Corr
     for phase in counted.phases:
         batch = phase.per_sequence * micro_batch * correction.factor
         mid = phase.fixed + batch
-        sd = math.hypot(of_states * phase.fixed, of_batch * batch, SPREADS.least * mid)
+        sd = math.hypot(of_states * phase.fixed, of_batch * batch, _LEAST_SPREAD * mid)
         found.append(PhaseForecast(mid, sd, phase.name))
     return found
-
-
-@dataclass(frozen=True, slots=True)
-class LearningConstants:
-    """Standard deviations of logarithms, chosen by hand: counts that were checked are off by a few percent."""
-
-    common: float = 0.03  # t
-    between: float = 0.05  # least s
-
-
-LEARNING = LearningConstants()
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +139,6 @@ def learn(runs: Iterable[MeasuredPeak]) -> Correction:
 def _agreed(families: list[float]) -> Correction:
     centre = median(families)
     spread = 1.48 * median(abs(one - centre) for one in families)
-    precision = len(families) / max(spread, LEARNING.between) ** 2
-    weight = precision / (precision + 1 / LEARNING.common**2)
+    precision = len(families) / max(spread, _BETWEEN_FAMILIES) ** 2
+    weight = precision / (precision + 1 / _OF_ALL_MODELS**2)
     return Correction(math.exp(weight * centre), spread, len(families))

@@ -12,7 +12,7 @@ from typing import Literal
 from cotune.cli.options import one_of, whole_numbers
 from cotune.cli.output import note
 from cotune.devices import HERE, PRECISIONS, Precision, Spec, known
-from cotune.devices.calibration import keep, kept
+from cotune.devices.present import keep, kept
 from cotune.errors import NotFound, UsageError
 from cotune.jobfile.settings import Settings
 from cotune.modelling.counting.calibrate import calibrate

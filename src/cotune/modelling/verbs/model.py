@@ -11,8 +11,7 @@ import typer
 
 from cotune.cli.options import Budget, Json, Seed
 from cotune.cli.output import emit_json, note, progress, say, table
-from cotune.devices.calibration import keep
-from cotune.devices.present import visible_gpus
+from cotune.devices.present import keep, visible_gpus
 from cotune.errors import UsageError, missing_extra, suggestion
 from cotune.modelling.layer_rows import SHAPES
 from cotune.modelling.verbs._inspect import inspect

@@ -16,7 +16,6 @@ a CPU. A workload is one function that returns a `Workload`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -25,27 +24,19 @@ from torch.nn import functional as F  # noqa: N812  # as everybody writes it
 from cotune.modelling.counting.workload import Batch, Workload
 from cotune.workloads.models import residual_network
 
-
-class _Translation(NamedTuple):
-    words: int = 4000
-    width: int = 256
-    layers: int = 3
-    length: int = 20
-
-
-_TRANSLATION = _Translation()
+_WORDS, _WIDTH, _LAYERS, _LENGTH = 4000, 256, 3, 20  # of the translation
 
 
 class Seq2Seq(nn.Module):
     """A recurrent encoder, and a decoder that attends to it."""
 
-    def __init__(self, size: _Translation = _TRANSLATION) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.embedding = nn.Embedding(size.words, size.width)
-        self.encoder = nn.LSTM(size.width, size.width, size.layers, batch_first=True)
-        self.decoder = nn.LSTM(size.width, size.width, size.layers, batch_first=True)
-        self.attention = nn.Linear(size.width, size.width, bias=False)
-        self.words = nn.Linear(2 * size.width, size.words)
+        self.embedding = nn.Embedding(_WORDS, _WIDTH)
+        self.encoder = nn.LSTM(_WIDTH, _WIDTH, _LAYERS, batch_first=True)
+        self.decoder = nn.LSTM(_WIDTH, _WIDTH, _LAYERS, batch_first=True)
+        self.attention = nn.Linear(_WIDTH, _WIDTH, bias=False)
+        self.words = nn.Linear(2 * _WIDTH, _WORDS)
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
         read, state = self.encoder(self.embedding(source))
@@ -58,10 +49,9 @@ class Seq2Seq(nn.Module):
 
 def seq2seq() -> Workload:
     """Return the translation workload."""
-    size = _TRANSLATION
 
     def batch(examples: int) -> Batch:
-        return tuple(torch.randint(size.words, (examples, size.length)) for _ in range(3))
+        return tuple(torch.randint(_WORDS, (examples, _LENGTH)) for _ in range(3))
 
     def loss(model: nn.Module, batch: Batch) -> Tensor:
         source, target, wanted = batch
