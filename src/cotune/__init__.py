@@ -18,8 +18,8 @@ from cotune.worker.report import report
 
 if TYPE_CHECKING:
     from cotune.errors import CotuneError, EngineError, Infeasible, InvalidFile, Missed, NotFound, OverBudget
-    from cotune.project.opening import open_project as open
     from cotune.project.project import Project
+    from cotune.project.project import open_project as open
     from cotune.project.run import RunLayout, RunOptions
     from cotune.space import Axis, Space
     from cotune.types import Cluster, Config, Device, Forecast, Goal, Job, Plan, Quantity, Sample
@@ -59,7 +59,7 @@ _HOMES = {
     "cotune.types": ("Cluster", "Config", "Device", "Forecast", "Goal", "Job", "Plan", "Quantity", "Sample"),
 }
 _PLACES = {name: (home, name) for home, names in _HOMES.items() for name in names}
-_PLACES["open"] = ("cotune.project.opening", "open_project")
+_PLACES["open"] = ("cotune.project.project", "open_project")
 
 
 def __getattr__(name: str) -> Any:

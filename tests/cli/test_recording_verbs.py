@@ -15,7 +15,7 @@ import pytest
 
 from cotune.cli.main import main
 from cotune.errors import Infeasible
-from cotune.project.opening import open_project
+from cotune.project.project import open_project
 from cotune.remedies import listed
 from cotune.store import open_store
 from cotune.types import Config, Forecast, Goal, Job, Quantity, Sample

@@ -99,7 +99,7 @@ def test_one_job_has_one_forecast_wherever_it_is_asked_for(folder: Path) -> None
         assert told(found.plan.forecast) == expected
         learnt = learn(project.store, job_summaries(project.store)[-1])
         goal = learnt.planner.goal
-        answered = findings(learnt, WhatIf(goal.target, goal.deadline, goal.max_cost, goal.confidence, goal.prefer))
+        answered = findings(learnt, WhatIf.of(goal))
         assert answered.plan is not None
         assert told(answered.plan.forecast) == expected
         row = command("predict", "--workers", str(plan.config.workers), "--batch-size", str(plan.config.batch_size))

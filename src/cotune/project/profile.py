@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cotune.checkpoints import joined
 from cotune.predict.history import History
@@ -16,17 +15,15 @@ from cotune.probe.measure import Limits
 from cotune.probe.outcome import ProfileOutcome
 from cotune.probe.recalling import Recalling
 from cotune.probe.session import measure, told_when_interrupted
+from cotune.project.workspace import Workspace
 from cotune.run.engines.recorded import Recorded
 from cotune.run.launch import Engine, opened_engine
 from cotune.types import Sample
 from cotune.units import seconds
 
-if TYPE_CHECKING:
-    from cotune.project.project import Project
-
 
 def profiled(
-    project: Project,
+    project: Workspace,
     budget: str | float | None,
     history: History | None,
     *,
@@ -56,21 +53,21 @@ def profiled(
     return outcome
 
 
-def next_probe(project: Project, history: History | None, *, max_samples: int = 16) -> Probe | None:
+def next_probe(project: Workspace, history: History | None, *, max_samples: int = 16) -> Probe | None:
     """Return what a profile would measure first now, or None where nothing is worth it."""
     known = project.store.samples(project.settings.job)
     design = _design(project, history, known, cover=False)
     return design.next(joined(list(informative(known))), max_samples)
 
 
-def _design(project: Project, history: History | None, known: Sequence[Sample], *, cover: bool) -> Chooser:
+def _design(project: Workspace, history: History | None, known: Sequence[Sample], *, cover: bool) -> Chooser:
     settings = project.settings
     asked = (settings.job, settings.goal, settings.space, settings.cluster)
     design: Chooser = Design(*asked) if cover and not project.recorded else design_for(*asked, known)
     return Recalling(design, history) if history else design
 
 
-def _limits(project: Project, budget: str | float | None, most: int) -> Limits:
+def _limits(project: Workspace, budget: str | float | None, most: int) -> Limits:
     if project.recorded:
         return Limits(float("inf"), most, device_seconds=None if budget is None else float(budget))
     allowed = project.settings.profile_seconds if budget is None else seconds(str(budget))
@@ -78,7 +75,7 @@ def _limits(project: Project, budget: str | float | None, most: int) -> Limits:
 
 
 @contextmanager
-def _opened(project: Project, limits: Limits, seed: int) -> Iterator[Engine]:
+def _opened(project: Workspace, limits: Limits, seed: int) -> Iterator[Engine]:
     """Yield the engine to measure on, or to replay on within a budget."""
     replayed, engine = project.replayed, project.engine
     if replayed is not None:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cotune import progress
 from cotune.checkpoints import has_checkpoint, lineage
@@ -30,6 +29,7 @@ from cotune.project.ended_runs import EndedRun, ended_run, trail_of
 from cotune.project.layout_change import LayoutChange
 from cotune.project.measured_itself import MeasuredItself, measured_itself
 from cotune.project.run_watch import RunWatch, own_odds, planned_odds
+from cotune.project.workspace import Workspace
 from cotune.run.attempt import StopRule
 from cotune.run.beginning import Beginning, Beginnings, finished, first_start
 from cotune.run.launch import Launch, opened_engine
@@ -39,9 +39,6 @@ from cotune.space import check_counts
 from cotune.types import RECORDED, Cause, Config, Goal, Plan, Quantity, Sample, Value
 from cotune.units import number
 from cotune.worker.kubeflow import TrainJobStatus
-
-if TYPE_CHECKING:
-    from cotune.project.project import Project
 
 FIRST_WORD_SECONDS = 60.0  # for start-up, before a silent run counts as hanging
 PATIENCE = 10.0  # times the slowest epoch that was forecast, before a silent run counts as hanging
@@ -90,7 +87,7 @@ def require_run_words(plan: object, layout: object, options: object) -> None:
 
 
 def prepared_run(
-    project: Project, plan: Plan | None, layout: RunLayout, options: RunOptions, asked: Collection[str]
+    project: Workspace, plan: Plan | None, layout: RunLayout, options: RunOptions, asked: Collection[str]
 ) -> ProjectRun:
     """Return an unfinished run as it was, or a plan with what was given laid over it, ready to begin.
 
@@ -121,7 +118,7 @@ def prepared_run(
     return ProjectRun(project, options, config, goal, plan, left_at)
 
 
-def require_not_refused(project: Project) -> None:
+def require_not_refused(project: Workspace) -> None:
     """Refuse to follow an older plan, or the job file, where another goal was asked last and refused.
 
     A run that would go for that very goal tells how likely it is to meet it, and may try.
@@ -155,7 +152,7 @@ def _unsure_from_scratch(plan: Plan) -> str:
     )
 
 
-def _beginnings(project: Project) -> Beginnings:
+def _beginnings(project: Workspace) -> Beginnings:
     return Beginnings(project.settings, project.store, project.runs_folder, project.display.note, continuable)
 
 
@@ -165,7 +162,7 @@ def _is_tunable(settings: Settings) -> bool:
 
 
 def measuring_itself(
-    project: Project, options: RunOptions, constants: SelfMeasuringConstants = SELF_MEASURING
+    project: Workspace, options: RunOptions, constants: SelfMeasuringConstants = SELF_MEASURING
 ) -> ProjectRun:
     """Return a run that begins with what a handful of time probes and other jobs say is best."""
     project.display.note("no plan: measuring on the way (cotune profile and cotune plan measure first)")
@@ -209,7 +206,7 @@ def _config(settings: Settings, plan: Plan | None, layout: RunLayout, last: Conf
 class ProjectRun:
     """A run that is about to begin: what it trains and for which goal. It is carried out as it is looked at."""
 
-    project: Project
+    project: Workspace
     options: RunOptions
     config: Config
     goal: Goal
