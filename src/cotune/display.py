@@ -124,11 +124,8 @@ class Display(Protocol):
 class Terminal:
     """Shows all on stderr, whoever reads it."""
 
-    def note(self, text: str) -> None:
-        note(text)
-
-    def progress(self, total: float, since: float = 0.0) -> AbstractContextManager[Progress]:
-        return progress(total, since)
+    note = staticmethod(note)
+    progress = staticmethod(progress)
 
 
 class LoggedDisplay:

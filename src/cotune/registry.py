@@ -60,7 +60,7 @@ def create(kind: str, asked: Any) -> Any:
     call = _CALL.fullmatch(asked.strip())
     if call is None:
         raise UsageError(f"cannot read {asked!r} as a {kind}; write name or name(setting=value)")
-    return make(load(kind, call[1]), settings_of(call[2] or ""), repr(asked))
+    return make(load(kind, call[1]), settings_of(call[2]) if call[2] else {}, repr(asked))
 
 
 def make(cls: Any, settings: Mapping[str, Any], source: str) -> Any:

@@ -16,11 +16,12 @@ from typer.testing import CliRunner
 
 from cli.jobs import JOB, TRAINING, checkpointing, cotune, environment, script
 from cotune.cli.app import app, verbs
-from cotune.cli.doubts import doubt_target
+from cotune.cli.verbs.profile import sum_up
 from cotune.errors import Infeasible
 from cotune.jobfile import settings as job_settings
+from cotune.probe.measure import Limits
 from cotune.remedies import explained, goal_flags
-from cotune.types import Config, Evaluation, Forecast, Goal, Job, Quantity, Sample, Source
+from cotune.types import Config, Failure, Forecast, Goal, Job, Quantity, Sample, Source, Terms
 
 LENET = """\
 name: lenet5-digits
@@ -99,7 +100,7 @@ def test_init_writes_a_job_file_that_works_and_never_overwrites_one(tmp_path: Pa
     assert (tmp_path / "cotune.yaml").read_text() == text
     nothing = cotune(tmp_path, "plan")
     assert nothing.code == 3
-    assert "cotune profile" in nothing.err
+    assert "measure it first" in nothing.err
 
 
 @pytest.mark.parametrize("words", [("--note", "a: b"), ("it's {batch_size} x",), ("#5", "{epochs}", "größer")])
@@ -350,14 +351,15 @@ def test_the_list_of_verbs_fits_a_narrow_terminal_without_a_word_lost() -> None:
     assert [line for line in listed if "..." in line or len(line) > 80] == []
 
 
-@pytest.mark.parametrize(("target", "doubted"), [("accuracy=0.95", True), ("accuracy=95", False)])
-def test_a_target_that_even_the_worst_evaluation_meets_is_doubted(
-    target: str, doubted: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    settings = job_settings.loads("name: x", {"target": target}, "x", tmp_path)
-    curve = (Evaluation(1, 61.2, 1.0), Evaluation(2, 96.0, 2.0))
-    doubt_target(settings, [Sample(Config.data_parallel(1, 16), curve=curve)])
-    assert ("is the target in the same unit?" in capsys.readouterr().err) == doubted
+def test_a_profile_counts_what_told_something_and_says_why_nothing_did(capsys: pytest.CaptureFixture[str]) -> None:
+    config = Config.data_parallel(64, 1)
+    good, cut = Sample(config, 5.0, 1.0), Sample(config, failure=Failure.interrupted("budget"))
+    sum_up([], [good, cut], [good, cut], Limits(60.0))
+    assert "measured 1 new sample in" in (said := capsys.readouterr().out)
+    assert "1 cut short" in said
+    slow = Sample(config, 1.0, 1.0, terms=Terms(startup=20.0))
+    sum_up([slow], [], [slow], Limits(5.0))
+    assert "even a start takes 20 s" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

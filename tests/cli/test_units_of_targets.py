@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from cli.jobs import cotune
-from cotune.cli.doubts import doubt_unit
 from cotune.errors import Infeasible, UsageError
 from cotune.jobfile import settings as job_settings
 from cotune.jobfile.settings import Settings, laid_over
+from cotune.project import warnings
 
 PER_CENT = r"epoch (?P<epoch>\d+) accuracy (?P<accuracy>[\d.]+)%"
 PARTS = r"epoch (?P<epoch>\d+) accuracy (?P<accuracy>[\d.]+)"
@@ -34,19 +34,14 @@ def test_no_verb_takes_a_target_that_any_training_would_meet(verb: tuple[str, ..
     assert "write accuracy=91" in " ".join(done.err.split())
 
 
-def test_a_target_in_per_cent_is_asked_about_where_nothing_shows_per_cent(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    doubt_unit(_settings(PARTS, "accuracy=98", tmp_path))
-    assert "write accuracy=0.98" in " ".join(capsys.readouterr().err.split())
+def test_a_target_in_per_cent_is_asked_about_where_nothing_shows_per_cent(tmp_path: Path) -> None:
+    (said,) = warnings.of_goal(_settings(PARTS, "accuracy=98", tmp_path))
+    assert "write accuracy=0.98" in said
 
 
 @pytest.mark.parametrize(("pattern", "target"), [(PER_CENT, "accuracy=98"), (PARTS, "accuracy=0.98")])
-def test_a_target_in_the_unit_of_the_job_is_not_doubted(
-    pattern: str, target: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    doubt_unit(_settings(pattern, target, tmp_path))
-    assert capsys.readouterr().err == ""
+def test_a_target_in_the_unit_of_the_job_is_not_doubted(pattern: str, target: str, tmp_path: Path) -> None:
+    assert not list(warnings.of_goal(_settings(pattern, target, tmp_path)))
 
 
 def test_a_target_in_per_cent_is_asked_about_after_the_first_probe_that_tells_parts_of_one(tmp_path: Path) -> None:

@@ -113,22 +113,6 @@ def test_one_job_has_one_forecast_wherever_it_is_asked_for(folder: Path) -> None
         assert {key: command(verb)["plan"][key] for key in expected} == expected
 
 
-@pytest.mark.parametrize(
-    ("price", "said"),
-    [("0.5", ""), ("none", "no device has a price: cost is counted in device-seconds"), (None, "a100 is priced at ")],
-)
-def test_a_price_that_nobody_gave_is_told_by_the_plan(tmp_path: Path, price: str | None, said: str) -> None:
-    given = "" if price is None else f"price_per_hour: {price}, "
-    text = JOB.replace("t4", "a100").replace("price_per_hour: 0.5, ", given)
-    (tmp_path / "cotune.yaml").write_text(text)
-    with cotune.open(tmp_path / "cotune.yaml", store=tmp_path / "store.db") as project:
-        for place, (workers, batch) in enumerate([(1, 32), (2, 64), (4, 32)]):
-            project.store.save(project.settings.job, measured(Config.data_parallel(batch, workers, "a100"), f"{place}"))
-        notes = [note for note in project.plan().notes if note.startswith(("no device", "a100 is priced"))]
-    assert len(notes) == bool(said)
-    assert all(note.startswith(said) for note in notes)
-
-
 def test_a_served_job_is_believed_to_take_what_its_plan_says(folder: Path) -> None:
     with cotune.open() as project:
         plan = project.plan()

@@ -62,10 +62,6 @@ class GoalFlags:
     epochs: options.Epochs = None
     max_epochs: options.MaxEpochs = None
 
-    def asked(self) -> dict[str, Any]:
-        """Return what the flags ask for, by the keys of the job file."""
-        return as_job_file(asdict(self))
-
 
 @dataclass(frozen=True, slots=True)
 class SpaceFlags:
@@ -75,10 +71,12 @@ class SpaceFlags:
     batch_size: options.BatchSize = None
     axis: options.Axis = None
 
-    def asked(self) -> dict[str, Any]:
-        """Return what the flags say about the axes, by the keys of the job file."""
-        axes = options.named_axes(self.axis)
-        return as_job_file({"workers": self.workers, "batch_size": self.batch_size, "axes": axes})
+
+def request(goal: GoalFlags | None = None, space: SpaceFlags | None = None) -> dict[str, Any]:
+    """Return what the flags ask for, by the keys of the job file."""
+    axes = asdict(space or SpaceFlags())
+    named = options.named_axes(axes.pop("axis"))
+    return as_job_file({**asdict(goal or GoalFlags()), **axes, "axes": named})
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,17 +41,6 @@ def measured_otherwise(settings: Settings, store: Store) -> str | None:
     return f"{job.metric} as better when {known[0].definition.better}, and not when {job.better}" if known else None
 
 
-def with_other_examples(job: Job, store: Store) -> KnownJob | None:
-    """Return this very job as it was measured with other `examples`, where it has no samples with its own."""
-    if store.samples(job):
-        return None
-    for one in reversed(store.jobs()):
-        before = replace(job, examples=one.definition.examples, counting=one.definition.counting)
-        if one.samples and one.name == job.name and before.fingerprint == one.fingerprint:
-            return one
-    return None
-
-
 def _same_but_for_metric(job: Job, store: Store) -> Iterator[KnownJob]:
     """Yield the jobs of a store that an evaluation tells of, and that differ from a job in what is asked alone."""
     for one in store.jobs():

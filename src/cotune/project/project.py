@@ -13,26 +13,27 @@ the report and the exports use the same calls, so that one job has one forecast.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Unpack
 
 from cotune.display import Display
-from cotune.errors import Infeasible, UsageError
+from cotune.errors import Infeasible, NotFound, UsageError
 from cotune.jobfile import settings as job_settings
 from cotune.plan import Search
 from cotune.predict import ACCURACY, SECONDS, AccuracyPredictor, SecondsPredictor
-from cotune.predict.evidence import Predictors
+from cotune.predict.evidence import Evidence, Predictors
 from cotune.probe.design import Probe
 from cotune.probe.outcome import ProfileOutcome
 from cotune.project.plan_request import PlanRequest, as_job_file
 from cotune.project.profile import next_probe, profiled
 from cotune.project.run import AS_PLANNED, USUAL, ProjectRun, RunLayout, RunOptions, prepared_run, require_run_words
+from cotune.project.warnings import of_configs, open_target, refuse_target
 from cotune.project.workspace import Workspace
 from cotune.recording.replayed import ReplayedJob
-from cotune.space import check_counts
+from cotune.space import Configs, check_counts
 from cotune.store import Store
-from cotune.types import Cluster, Config, Forecast, Plan, Value
+from cotune.types import Config, Forecast, Plan, Value
+from cotune.units import duration
 
 
 class Project(Workspace):
@@ -54,7 +55,11 @@ class Project(Workspace):
         nothing at all is known of the job's speed afterwards.
         """
         self.require_command()
-        return profiled(
+        if not self.recorded:
+            self.warn(self.warnings((), seed))
+            self.warn(of_configs(self.settings.job, self.settings.space.configs()))
+            self.warn(open_target(self.settings))
+        outcome = profiled(
             self,
             budget,
             self.history() if history else None,
@@ -63,6 +68,25 @@ class Project(Workspace):
             retry_failed=retry_failed,
             seed=seed,
         )
+        self.warn(self.warnings(outcome.samples))
+        return outcome
+
+    def enough_evidence(self, *, max_samples: int = 16, history: bool = True, seed: int = 0) -> Evidence:
+        """Return what is known of the job; where that is too little to plan for its goal, measure first."""
+        known, goal = self.evidence(history=history), self.settings.goal
+        try:
+            self.require_enough(known)
+        except NotFound as missing:
+            if (goal.target is None and goal.deadline is None) or not self.settings.job.command:
+                raise
+            most = duration(self.settings.profile_seconds)
+            self.display.note(f"{missing}; doing so now, for at most {most}")
+            self.profile(max_samples=max_samples, history=history, seed=seed)
+            known = self.evidence(history=history)
+        except Infeasible:
+            self.save_refusal()
+            raise
+        return known
 
     def next_probe(self, *, history: bool = True) -> Probe | None:
         """Return what a profile would measure first by now, or None where nothing is worth measuring for the goal."""
@@ -74,20 +98,27 @@ class Project(Workspace):
         predictor: str | SecondsPredictor = SECONDS,
         accuracy_predictor: str | AccuracyPredictor = ACCURACY,
         search: str | Search = "grid",
+        evidence: Evidence | None = None,
         history: bool = True,
+        from_scratch: bool = False,
         seed: int = 0,
         **asked: Unpack[PlanRequest],
     ) -> Plan:
-        """Return the best plan for what is asked, and keep it in the store; or raise `Infeasible` with the nearest."""
-        project = self.asking(**asked)
-        predictors = Predictors(predictor, accuracy_predictor, seed)
-        planner = project.planner(project.evidence(history=history), predictors)
+        """Return the best plan for what is asked, and keep it in the store; or raise `Infeasible` with the nearest.
+
+        It is made from `evidence`, by default what the store holds; `from_scratch` continues no probe.
+        """
+        project = self.asking(**asked) if asked else self
+        known = project.evidence(history=history) if evidence is None else evidence
+        project.warn(project.warnings(known.samples))
         try:
-            plan = planner.plan(search)
-        except Infeasible:
+            planner = project.planner(known, Predictors(predictor, accuracy_predictor, seed))
+            plan = (planner.from_scratch() if from_scratch else planner).plan(search)
+        except Infeasible as error:
             project.save_refusal()
+            error.facts["next_probe"] = None if project.recorded else project.next_probe(history=history)
             raise
-        plan = replace(plan, notes=plan.notes + _price_notes(project.settings.cluster))
+        project.warn(of_configs(project.settings.job, Configs.of([plan.config])))
         project.save(plan)
         return plan
 
@@ -110,7 +141,13 @@ class Project(Workspace):
         given = {name: value for name, value in asked.items() if value is not None}
         project = self.with_settings(job_settings.laid_over(self.settings, given)) if given else self
         project.require_command()
-        return prepared_run(project, plan, layout, options, tuple(given))
+        known = project.every_row().samples if project.recorded else project.store.samples(project.settings.job)
+        if not options.resume:
+            refuse_target(project.settings, known)
+        project.warn(project.warnings((), options.seed))
+        run = prepared_run(project, plan, layout, options, tuple(given))
+        project.warn(of_configs(project.settings.job, Configs.of([run.config])))
+        return run
 
     def predict(
         self,
@@ -124,6 +161,7 @@ class Project(Workspace):
     ) -> Forecast:
         """Return the forecast of one config, given as a record or by workers=, batch_size= and other axes."""
         wanted = config or self._config(layout)
+        self.warn(self.warnings(()))
         predictors = Predictors(predictor, accuracy_predictor, seed)
         free = self.settings.space.global_batch is None
         return self.planner(self.evidence(history=history), predictors, accuracy=free).forecast(wanted)
@@ -139,14 +177,6 @@ class Project(Workspace):
             if device.name == config.device and device.count and config.units > device.count:
                 raise UsageError(f"{config} needs {config.units} of {device.name}, and there are {device.count}")
         return config
-
-
-def _price_notes(cluster: Cluster) -> tuple[str, ...]:
-    """Return by which prices a plan was chosen that nobody gave, or that there are none."""
-    if not cluster.priced:
-        return ("no device has a price: cost is counted in device-seconds",)
-    listed = (device for device in cluster.devices if device.price_source)
-    return tuple(f"{device.name} is priced at {device.price_source}, as none was given" for device in listed)
 
 
 def open_project(

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +19,7 @@ from cotune.jobfile.metric import as_measured
 from cotune.jobfile.settings import Settings, described, laid_over
 from cotune.predict.evidence import PREDICTORS, Evidence, Predictors
 from cotune.predict.history import History
+from cotune.project import warnings
 from cotune.project.not_measured import measured_otherwise, not_measured
 from cotune.project.plan_request import PlanRequest, as_job_file
 from cotune.project.planner import Planner
@@ -61,6 +62,7 @@ class Workspace:
         self._settings = settings or described(job, parts, {} if goal is None else goal, self.folder)
         self._given = store
         self.display: Display = display or LoggedDisplay()
+        self._shown: set[str] = set()
 
     def __enter__(self) -> Self:
         return self
@@ -120,8 +122,8 @@ class Workspace:
         """Return the project with something else asked of it; the store is the same."""
         said = as_job_file(asked)
         if self.replayed is not None:
-            return self._derived(replayed=self.replayed.asking(said)) if said else self
-        return self._derived(settings=laid_over(self._settings, said)) if said else self
+            return self._derived(replayed=self.replayed.asking(said))
+        return self._derived(settings=laid_over(self._settings, said))
 
     def with_goal(self, goal: Goal) -> Self:
         """Return the project with another goal, choosing from the same configs."""
@@ -132,7 +134,7 @@ class Workspace:
         return self._derived(settings=replace(settings, metric_named=True), replayed=self.replayed)
 
     def _derived(self, settings: Settings | None = None, replayed: ReplayedJob | None = None) -> Self:
-        return type(self)(
+        derived = type(self)(
             settings=settings,
             replayed=replayed,
             engine=self._engine,
@@ -140,6 +142,8 @@ class Workspace:
             folder=self.folder,
             display=self.display,
         )
+        derived._shown = self._shown
+        return derived
 
     def evidence(self, *, history: bool = True) -> Evidence:
         """Return what is known of the job: its own samples, and those of jobs like it unless they are left out."""
@@ -174,7 +178,30 @@ class Workspace:
         if not evidence.timed or otherwise:
             raise not_measured(settings, self.store, self.folder)
         if settings.space.needs_accuracy(settings.goal):
-            evidence.require_accuracy(settings.job, settings.goal, settings.engine)
+            try:
+                evidence.require_accuracy(settings.job, settings.goal, settings.engine)
+            except NotFound:
+                warnings.refuse_per_cent(settings, evidence.samples)
+                raise
+
+    def warnings(self, samples: Sequence[Sample] | None = None, seed: int | None = None) -> tuple[str, ...]:
+        """Return what of the job, its goal and its samples (by default the store's) may not be meant so.
+
+        A `seed` is that of a start to come.
+        """
+        settings = self.settings
+        known = self.store.samples(settings.job) if samples is None else samples
+        of_target = tuple(warnings.of_target(settings, known))
+        if self.recorded:
+            return of_target
+        return (*warnings.of_job(settings, self.store, seed), *of_target, *warnings.of_axes(settings.job, known))
+
+    def warn(self, found: Iterable[str]) -> None:
+        """Show some warnings, each once."""
+        for words in found:
+            if words not in self._shown:
+                self._shown.add(words)
+                self.display.note(words)
 
     def require_command(self) -> None:
         """Refuse to start a job that does not say how it is run."""

@@ -57,7 +57,7 @@ def locate(given: str | None, start: Path) -> URL:
     asked = given or os.environ.get("COTUNE_STORE")
     if asked:
         return _asked(asked)
-    return _file(work_folder(start) / FILE)
+    return URL.create("sqlite", database=str(work_folder(start) / FILE))
 
 
 def absolute(url: URL) -> URL:
@@ -80,7 +80,7 @@ def work_folder(start: Path) -> Path:
 
 def _asked(text: str) -> URL:
     if "://" not in text:
-        return _file(Path(text).expanduser()) if text != ":memory:" else URL.create("sqlite", database=text)
+        return URL.create("sqlite", database=text if text == ":memory:" else str(Path(text).expanduser()))
     try:
         url = make_url(text)
     except (ArgumentError, ValueError):
@@ -90,10 +90,6 @@ def _asked(text: str) -> URL:
     if url.get_backend_name() not in ("sqlite", "postgresql"):
         raise UsageError(f"a store is SQLite or PostgreSQL, not {url.get_backend_name()!r}")
     return url
-
-
-def _file(path: Path) -> URL:
-    return URL.create("sqlite", database=str(path))
 
 
 def _data_folder() -> Path:

@@ -10,15 +10,10 @@ from typing import Annotated, Any
 from cotune import documents, progress
 from cotune.checkpoints import CHECKPOINT, LEAST_EPOCHS, can_continue, reused_device_seconds, trained
 from cotune.cli import options
-from cotune.cli.doubts import doubt_configs, doubt_examples, doubt_goal, doubt_script, doubt_target, refuse_per_cent
-from cotune.cli.flags import GoalFlags, JobFlags, PredictorFlags, ReplayFlags, SpaceFlags, records_as_flags
+from cotune.cli.flags import GoalFlags, JobFlags, PredictorFlags, ReplayFlags, SpaceFlags, records_as_flags, request
 from cotune.cli.help import MEASURING, SPACE, flag, rare_flag
-from cotune.cli.output import emit_json, note, say, table
-from cotune.errors import Infeasible, NotFound
-from cotune.predict.evidence import Evidence
+from cotune.cli.output import emit_json, say, table
 from cotune.project.project import Project
-from cotune.remedies import explained
-from cotune.space import Configs
 from cotune.types import RECORDED, Job, Plan, Sample
 from cotune.units import counted, duration, number
 
@@ -48,8 +43,7 @@ def plan(
     cotune plan --target accuracy=0.98 --deadline 2h
     cotune plan --recording recordings/lenet5-mnist-nodes --target 0.97
     """
-    predictors = by.with_seed(seed)
-    asked = goal.asked() | space.asked()
+    predictors, asked = by.with_seed(seed), request(goal, space)
     opened: AbstractContextManager[Project]
     if replay.recording:
         options.refuse_budget(budget)
@@ -60,56 +54,27 @@ def plan(
     with opened as project:
         if replay.recording:
             known = replay.evidence(project, seed)
+        elif no_measure:
+            known = project.evidence(history=not no_history)
         else:
-            doubt_goal(project.settings)
-            doubt_script(project.settings.job, project.store.samples(project.settings.job))
-            doubt_examples(project.settings.job, project.store)
-            known = _measured(
-                project, replay.max_samples, history=not no_history, seed=seed, may_measure=not no_measure
-            )
-        doubt_target(project.settings, known.samples)
+            known = project.enough_evidence(max_samples=replay.max_samples, history=not no_history, seed=seed)
         begun = time.perf_counter()
-        planner = project.planner(known, predictors)
-        try:
-            chosen = (planner.from_scratch() if from_scratch else planner).plan(search)
-        except Infeasible as error:
-            project.save_refusal()
-            error.facts["next_probe"] = None if project.recorded else project.next_probe(history=not no_history)
-            raise
+        chosen = project.plan(
+            predictor=predictors.seconds,
+            accuracy_predictor=predictors.accuracy,
+            search=search,
+            evidence=known,
+            history=not no_history,
+            from_scratch=from_scratch,
+            seed=seed,
+        )
         took = time.perf_counter() - begun
-        doubt_configs(project.settings.job, Configs.of([chosen.config]))
-        project.save(chosen)
-        _print(project, chosen, known.samples, took, json=json)
-        if not (json or from_scratch):
+        if json:
+            emit_json("plan", _document(project, chosen, known.samples, took))
+            return
+        _show(project, chosen, took)
+        if not from_scratch:
             _show_rest(project.settings.job, chosen, known.samples)
-
-
-def _measured(project: Project, max_samples: int, *, history: bool, seed: int, may_measure: bool) -> Evidence:
-    """Return what is known of a job; where that is not enough, measure first what decides for the goal."""
-    settings, known = project.settings, project.evidence(history=history)
-    try:
-        project.require_enough(known)
-    except NotFound as missing:
-        asked = settings.goal.target is not None or settings.goal.deadline is not None
-        if not (may_measure and asked and settings.job.command):
-            raise
-        most = duration(settings.profile_seconds)
-        note(f"{explained(missing)}; doing so now, for at most {most} (--no-measure refuses instead)")
-        measured = project.profile(max_samples=max_samples, history=history, seed=seed)
-        try:
-            refuse_per_cent(settings, measured.samples)
-        except Infeasible:
-            project.save_refusal()
-            raise
-        return project.evidence(history=history)
-    return known
-
-
-def _print(project: Project, chosen: Plan, samples: Sequence[Sample], took: float, *, json: bool) -> None:
-    if json:
-        emit_json("plan", _document(project, chosen, samples, took))
-        return
-    _show(project, chosen, took)
 
 
 def _document(project: Project, chosen: Plan, samples: Sequence[Sample], took: float) -> dict[str, Any]:
@@ -127,7 +92,6 @@ def _document(project: Project, chosen: Plan, samples: Sequence[Sample], took: f
 
 def _show(project: Project, chosen: Plan, took: float) -> None:
     settings = project.settings
-
     forecast, goal = chosen.forecast, chosen.goal
     table(*documents.decision_table(settings.job, forecast, chosen.rivals))
     say()

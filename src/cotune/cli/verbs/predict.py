@@ -9,8 +9,7 @@ import numpy as np
 
 from cotune import documents, progress
 from cotune.cli import options
-from cotune.cli.doubts import doubt_examples, doubt_script
-from cotune.cli.flags import JobFlags, PredictorFlags, ReplayFlags, SpaceFlags, records_as_flags
+from cotune.cli.flags import JobFlags, PredictorFlags, ReplayFlags, SpaceFlags, records_as_flags, request
 from cotune.cli.help import SPACE, flag
 from cotune.cli.output import emit_json, say, table
 from cotune.errors import NotFound
@@ -42,7 +41,7 @@ def predict(
     cotune predict
     cotune predict -w 1..16 -b 32,64 --all
     """
-    predictors, searched = by.with_seed(seed), space.asked()
+    predictors, searched = by.with_seed(seed), request(space=space)
     if replay.recording:
         # Seconds per epoch alone: without a target no learning curve is worth its cost.
         asked = {"epochs": None if replay.all_samples else 1, **searched}
@@ -51,8 +50,7 @@ def predict(
             planner = _planner(project, known, predictors)
     else:
         with job.project(job.load(searched)) as project:
-            doubt_script(project.settings.job, project.store.samples(project.settings.job))
-            doubt_examples(project.settings.job, project.store)
+            project.warn(project.warnings(()))
             known = project.evidence(history=not no_history)
             planner = _planner(project, known, predictors)
     _print(project.settings, planner, known, everything=everything, json=json)

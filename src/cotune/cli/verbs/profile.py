@@ -7,24 +7,14 @@ from typing import Annotated
 
 from cotune import progress
 from cotune.cli import options
-from cotune.cli.doubts import (
-    doubt_axes,
-    doubt_configs,
-    doubt_examples,
-    doubt_goal,
-    doubt_open_target,
-    doubt_script,
-    doubt_seed,
-    doubt_target,
-    open_target,
-)
-from cotune.cli.flags import JobFlags, SpaceFlags, records_as_flags
+from cotune.cli.flags import JobFlags, SpaceFlags, records_as_flags, request
 from cotune.cli.help import MEASURING, flag, rare_flag
-from cotune.cli.output import emit_json, note, repeated, say, table
+from cotune.cli.output import emit_json, repeated, say, table
 from cotune.documents import config_cells, config_columns, head, profile_document, sample_document
 from cotune.probe.measure import Limits, least_seconds
 from cotune.probe.outcome import ProfileOutcome
 from cotune.project.project import Project
+from cotune.project.warnings import any_level
 from cotune.remedies import goal_flags
 from cotune.types import Job, Sample
 from cotune.units import counted, duration, number
@@ -72,16 +62,7 @@ def profile(
         "engine": engine,
         "budget": {"profile": budget} if budget else None,
     }
-    settings = job.load(told | space.asked())
-    for words in settings.notes:
-        note(words)
-    doubt_configs(settings.job, settings.space.configs())
-    doubt_seed(settings.job, seed)
-    with job.project(settings) as project:
-        doubt_goal(project.settings)
-        doubt_open_target(project.settings)
-        doubt_script(project.settings.job, project.store.samples(project.settings.job))
-        doubt_examples(project.settings.job, project.store)
+    with job.project(job.load(told | request(space=space))) as project:
         outcome = project.profile(
             max_samples=max_samples,
             cover=cover,
@@ -89,8 +70,6 @@ def profile(
             history=not no_history,
             seed=seed,
         )
-        doubt_target(project.settings, outcome.samples)
-        doubt_axes(project.settings.job, outcome.samples)
         _show(project, outcome, json=json)
 
 
@@ -110,7 +89,7 @@ def _asked(project: Project, samples: Sequence[Sample]) -> str:
     """Return the flags of the plan to ask for: of the goal, and of a target that was left open."""
     job, goal = project.settings.job, project.settings.goal
     left_open = goal.target is None and goal.epochs is None and any(sample.curve for sample in samples)
-    return (f" --target {open_target(job)}" if left_open else "") + goal_flags(job, goal)
+    return (f" --target {any_level(job)}" if left_open else "") + goal_flags(job, goal)
 
 
 def sum_up(tried: Sequence[Sample], new: Sequence[Sample], everything: Sequence[Sample], limits: Limits) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from cotune import progress
 from cotune.cli import options
-from cotune.cli.flags import GoalFlags, JobFlags, PredictorFlags, ReplayFlags, SpaceFlags, records_as_flags
+from cotune.cli.flags import GoalFlags, JobFlags, PredictorFlags, ReplayFlags, SpaceFlags, records_as_flags, request
 from cotune.cli.help import OUTPUT, flag
 from cotune.cli.output import coloured, emit_json, end_with, note, say, show, table, writing
 from cotune.documents import decision_table, goal_words, price_words, time_spread
@@ -43,7 +43,7 @@ def report(
     cotune report
     cotune report -o page.html
     """
-    predictors, asked = by.with_seed(seed), goal.asked() | space.asked()
+    predictors, asked = by.with_seed(seed), request(goal, space)
     if replay.recording:
         with job.replayed(replay.recording, asked) as project:
             found = _replayed(project, replay.evidence(project, seed), predictors)

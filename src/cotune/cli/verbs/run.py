@@ -6,18 +6,15 @@ import os
 from typing import Annotated, Any
 
 from cotune.cli import options
-from cotune.cli.doubts import doubt_configs, doubt_examples, doubt_goal, doubt_script, doubt_seed, refuse_target
 from cotune.cli.flags import JobFlags, ReplayFlags, records_as_flags
 from cotune.cli.help import MEASURING, OUTPUT, SPACE, flag, rare_flag
 from cotune.cli.output import note
 from cotune.cli.run_result import account_document, show_result
-from cotune.documents import goal_words, price_words
+from cotune.documents import goal_words
 from cotune.jobfile.settings import Settings
-from cotune.predict.evidence import Predictors
 from cotune.project.project import Project
 from cotune.project.run import ProjectRun, RunLayout, RunOptions
 from cotune.run.supervise import RunEvent
-from cotune.space import Configs
 
 
 @records_as_flags
@@ -66,11 +63,10 @@ def run(
     how = RunOptions(seed, resume, from_scratch, restarts, fixed)
     if replay.recording:
         with job.replayed(replay.recording, goal, seed or 0) as project:
-            refuse_target(project.settings, project.every_row().samples)
             itself = layout == RunLayout() and not epochs and _measures_itself(project, replay)
             planned = project.store.latest_plan(project.settings.job) and not any(goal.values())
             if not (layout.whole or itself or planned):
-                _plan_recorded(project, replay, seed or 0)
+                project.plan(evidence=replay.evidence(project, seed or 0), seed=seed or 0)
             _carry_out(project, project.run(layout=layout, options=how, **goal), json=json)
         return
     told = {**goal, "examples": examples, "pattern": pattern, "engine": engine, "timeout": timeout}
@@ -81,12 +77,6 @@ def run(
         )
         if plan is not None:
             asked = project.with_settings(options.as_planned(project.settings, project.store, plan))
-        if not resume:
-            refuse_target(asked.settings, asked.store.samples(asked.settings.job))
-        doubt_goal(project.settings)
-        doubt_seed(project.settings.job, seed)
-        doubt_script(asked.settings.job, asked.store.samples(asked.settings.job))
-        doubt_examples(asked.settings.job, asked.store)
         chosen = None if plan is None else asked.store.plan_of_id(plan).plan
         run = asked.run(chosen, layout=layout, options=how, **goal)
         if not resume and chosen is None:
@@ -102,11 +92,6 @@ def _measures_itself(project: Project, replay: ReplayFlags) -> bool:
     return project.settings.goal.target is not None and untouched and not limited
 
 
-def _plan_recorded(project: Project, replay: ReplayFlags, seed: int) -> None:
-    """Plan by what is replayed of a recording, and keep it for the run to follow."""
-    project.save(project.planner(replay.evidence(project, seed), Predictors(seed=seed)).plan())
-
-
 def _carry_out(project: Project, run: ProjectRun, *, json: bool) -> None:
     """Run to the end, and show what came of it."""
     _announce(project.settings, run)
@@ -120,9 +105,6 @@ def _announce(settings: Settings, run: ProjectRun) -> None:
     """Say what is about to run, and for which goal."""
     config = run.config
     note(f"running {config}; goal: {goal_words(settings.job, run.goal, settings.cluster.unit)}")
-    for line in price_words(settings.cluster):
-        note(f"price: {line}")
-    doubt_configs(settings.job, Configs.of([config]))
     cores = len(os.sched_getaffinity(0))
     shared = settings.engine == "local" and "nodes" not in settings.engine_settings
     if shared and config.device == "cpu" and config.workers > cores:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cotune.cli.flags import GoalFlags, records_as_flags
+from cotune.cli.flags import GoalFlags, records_as_flags, request
 from cotune.cli.help import GOAL, SPACE, flag, rare_flag
 from cotune.cli.options import Json, Name, StoreUrl
 from cotune.cli.output import emit_json, note, say, table
@@ -50,7 +50,7 @@ def submit(
     cotune submit vision text --wait --slots 8
     """
     _check_flags(files, name, wait=wait, slots=slots, hold=hold, dry_run=dry_run)
-    asked = goal.asked() | {"team": team, "priority": priority, "name": name}
+    asked = request(goal) | {"team": team, "priority": priority, "name": name}
     taken = [JobSnapshot.take(file, asked) for file in files]
     snapshots = [snapshot for snapshot, _ in taken]
     with open_queue(store, may_make=True) as queue:
