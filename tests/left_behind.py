@@ -5,6 +5,7 @@ Every process that a session starts, however it detaches itself, inherits a vari
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import warnings
@@ -30,6 +31,26 @@ def processes() -> set[int]:
         return {int(entry.name) for entry in entries if entry.name.isdigit()}
 
 
+def bearing(text: str) -> list[int]:
+    """Return the processes, the oldest first, that were started with a text in their environment."""
+    found = []
+    for pid in sorted(processes()):
+        with contextlib.suppress(OSError):
+            if text.encode() in Path(f"/proc/{pid}/environ").read_bytes():
+                found.append(pid)
+    return found
+
+
+def writing_to(logs: str) -> list[int]:
+    """Return the processes, the oldest first, whose output goes to a file that matches."""
+    found = []
+    for pid in sorted(processes()):
+        with contextlib.suppress(OSError):
+            if Path(f"/proc/{pid}/fd/1").readlink().match(logs):
+                found.append(pid)
+    return found
+
+
 def ours(candidates: set[int]) -> dict[int, str]:
     """Return which of some processes this session has started, with their commands."""
     found = {}
@@ -47,10 +68,8 @@ def ours(candidates: set[int]) -> dict[int, str]:
 def end(left: dict[int, str]) -> None:
     """Kill what was left."""
     for pid in left:
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
 
 
 @pytest.hookimpl(wrapper=True)

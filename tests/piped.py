@@ -39,12 +39,3 @@ class Piped:
     @property
     def losses(self) -> list[float]:
         return [float(loss) for loss in self.result["losses"]]
-
-
-def rank_of(pid: int) -> str | None:
-    """Return the rank of a worker by the log it writes to."""
-    try:
-        log = str(Path(f"/proc/{pid}/fd/1").readlink())
-    except OSError:
-        return None
-    return log.rpartition("rank-")[2].removesuffix(".log") if "rank-" in log else None

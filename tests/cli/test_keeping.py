@@ -67,14 +67,6 @@ def test_a_report_without_a_goal_is_of_the_latest_plan(measured: Path) -> None:
     assert asked.json["goal"]["target"] == 0.7
 
 
-def test_a_report_of_nothing_says_what_to_do(tmp_path: Path) -> None:
-    (tmp_path / ".cotune").mkdir()
-    (tmp_path / "cotune.yaml").write_text("name: unknown\nrun: python train.py {batch_size}\n")
-    done = cotune(tmp_path, "report")
-    assert done.code == 3
-    assert "measure it first: cotune profile" in done.err
-
-
 @pytest.mark.parametrize(
     ("verb", "missing", "extra"),
     [("report", "plotly", "plots"), ("dashboard", "fastapi", "dashboard"), ("dashboard", "uvicorn", "dashboard")],

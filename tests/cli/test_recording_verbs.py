@@ -20,7 +20,6 @@ from cotune.remedies import listed
 from cotune.store import open_store
 from cotune.types import Config, Forecast, Goal, Job, Quantity, Sample
 from lab.worlds import world
-from recording.folders import recording
 
 
 @pytest.fixture(scope="module")
@@ -82,27 +81,6 @@ def test_a_run_on_a_recording_takes_its_goal_from_the_job_file_as_a_plan_does(fo
 def test_every_row_may_be_read_for_study(folder: Path) -> None:
     told = cotune("plan", "--recording", folder, "--target", "0.8", "--all-samples")
     assert told["profile"]["samples"] == 20 * 2 + 5 * 2
-
-
-def test_a_target_must_be_of_the_recorded_metric_and_direction(folder: Path) -> None:
-    wrong = cotune("plan", "--recording", folder, "--target", "f1=0.8", code=2)["error"]
-    assert "has accuracy, not f1" in wrong["message"]
-    wrong = cotune("plan", "--recording", folder, "--target", "accuracy<=0.8", code=2)["error"]
-    assert "a higher accuracy is better" in wrong["message"]
-
-
-def test_a_wrong_value_is_told_with_the_flag_that_gave_it(folder: Path, tmp_path: Path) -> None:
-    on_a_recording = ("plan", "--recording", folder, "--target", "0.8")
-    for words, said in (
-        ((*on_a_recording, "--workers", "8..1"), "--workers: expected a range that rises, such as 1..8, not '8..1'"),
-        ((*on_a_recording, "--search", "tabu(rounds)"), "cannot read the settings 'rounds'; write each once, as"),
-        ((*on_a_recording, "--max-cost", -3), "--max-cost: expected greater than 0, not -3.0"),
-        (("plan", "--axis", "precision=2..1"), "--axis precision: expected a range that rises, such as 1..8"),
-        (("model", "predict", "lenet5", "--batch-size", 0), "--batch-size: expected whole numbers of at least 1"),
-        (("profile", "--budget", "soon"), "--budget: expected a positive duration such as 90s"),
-    ):
-        store = ("--store", tmp_path / "store.db")
-        assert cotune(*words, *store, code=2)["error"]["message"].startswith(said)
 
 
 def test_a_refusal_is_a_short_list_that_ends_with_the_command_that_helps(folder: Path) -> None:
@@ -175,16 +153,6 @@ def test_a_probe_that_took_all_epochs_leaves_a_run_of_them_nothing_to_pay(folder
     assert shorter["run"]["epochs"] == epochs - 1
 
 
-def test_a_config_that_was_not_recorded_is_not_found(folder: Path) -> None:
-    assert cotune("run", "--recording", folder, "--workers", 99, "--batch-size", 16, code=3)["error"]
-
-
-def test_wrong_flags_are_a_document_too(folder: Path) -> None:
-    error = cotune("plan", "--recording", folder, "--nosuch", code=2)["error"]
-    assert error["kind"] == "UsageError"
-    assert "No such option: --nosuch" in error["message"]
-
-
 def test_what_nobody_foresaw_is_a_document_and_a_traceback(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     argv = ["cotune", "plan", "--recording", str(folder), "--json"]
     broken = mock.patch("cotune.recording.replayed.ReplayedJob.settings", side_effect=RuntimeError("a bug"))
@@ -212,34 +180,6 @@ def test_a_run_without_a_profile_measures_itself_within_one_account(folder: Path
     late = cotune("run", "--recording", folder, "--target", "0.8", "--deadline", "1s", code=6)
     assert late["outcome"]["met"] is False
     assert "1 s was asked" in late["missed"]
-
-
-def test_errors_name_the_file_and_exit_with_its_code(tmp_path: Path, folder: Path) -> None:
-    broken = recording(tmp_path / "broken", times="workers,batch_size,epoch_seconds\n1,2,x\n")
-    assert "epoch_time.csv:2" in cotune("plan", "--recording", broken, "--target", "0.8", code=4)["error"]["message"]
-    assert cotune("plan", "--recording", tmp_path / "nowhere", "--target", "0.8", code=3)["error"]
-    times_only = recording(tmp_path / "times", accuracy=None)
-    assert "accuracy.csv" in cotune("plan", "--recording", times_only, "--target", "0.8", code=3)["error"]["message"]
-    assert cotune("plan", "--recording", folder, "--target", "0.8", "--deadline", "1s", code=5)["error"]["nearest"]
-
-
-def test_the_benchmark_prints_rows_and_a_summary(folder: Path) -> None:
-    told = cotune("bench", "planning", "--recordings", folder, "--strategy", "oracle", "--strategy", "manual(tries=2)")
-    wanted = (
-        "recording, target, deadline, strategy, workers, batch_size, epochs, met, cost, oracle_cost, score, "
-        "profile_samples, profile_cost"
-    )
-    assert set(wanted.split(", ")) <= set(told["rows"][0])
-    assert {"goals", "met", "median", "mean"} <= set(told["summary"][0])
-    errors = cotune("bench", "prediction", "--recordings", folder.parent, "--predictor", "ring", "--samples", "4,8")
-    assert {"recording", "quantity", "predictor", "samples", "mre", "mape", "coverage", "interval_score"} == set(
-        errors["rows"][0]
-    )
-
-
-def test_strategies_to_compare_may_stand_between_commas(folder: Path) -> None:
-    told = cotune("bench", "planning", "--recordings", folder, "--strategy", "oracle,manual(tries=2)", "--processes", 1)
-    assert {row["strategy"] for row in told["rows"]} == {"oracle", "manual(tries=2)"}
 
 
 def test_a_recording_is_written_over_only_when_asked(tmp_path: Path) -> None:

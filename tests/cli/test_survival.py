@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from cli.jobs import cotune, environment
+from left_behind import writing_to
 
 EPOCHS = 5
 JOB = """\
@@ -67,15 +68,7 @@ def run(folder: Path, disturb: Callable[[Path], None] | None = None, *flags: str
 
 def processes(folder: Path, rank: int) -> list[int]:
     """Return the processes that write a rank's log: the worker itself first."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        try:
-            target = (entry / "fd" / "1").readlink() if entry.name.isdigit() else Path()
-        except OSError:
-            continue
-        if target.name == f"rank-{rank}.log" and target.is_relative_to(folder):
-            found.append(int(entry.name))
-    return sorted(found)
+    return writing_to(f"{folder}/.cotune/runs/*/rank-{rank}.log")
 
 
 @pytest.mark.parametrize("rank", [0, 1])

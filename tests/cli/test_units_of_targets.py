@@ -23,17 +23,6 @@ def test_a_target_in_parts_of_a_metric_in_per_cent_is_refused_with_the_number_me
         laid_over(_settings(PER_CENT, "accuracy=90", tmp_path), {"target": "accuracy=0.98"})
 
 
-@pytest.mark.parametrize("verb", [("plan",), ("run",), ("profile",), ("submit", "cotune.yaml")])
-def test_no_verb_takes_a_target_that_any_training_would_meet(verb: tuple[str, ...], tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text("print('epoch 1 accuracy 41.6%')\n")
-    (tmp_path / "cotune.yaml").write_text(
-        f"run: python train.py {{batch_size}}\npattern: '{PER_CENT}'\ntarget: accuracy=0.91\n"
-    )
-    done = cotune(tmp_path, *verb, "--store", str(tmp_path / "store.db"))
-    assert done.code == UsageError.exit_code
-    assert "write accuracy=91" in " ".join(done.err.split())
-
-
 def test_a_target_in_per_cent_is_asked_about_where_nothing_shows_per_cent(tmp_path: Path) -> None:
     (said,) = warnings.of_goal(_settings(PARTS, "accuracy=98", tmp_path))
     assert "write accuracy=0.98" in said

@@ -9,7 +9,6 @@ import pytest
 from typer.testing import CliRunner
 
 from cotune.cli.app import app
-from cotune.errors import CotuneError
 
 TRACE = """job_id,submit_s,gpus,duration_s,deadline_s
 long,0,4,100,400
@@ -89,26 +88,3 @@ def test_jobs_that_never_end_have_no_mean_to_compare(tmp_path: Path) -> None:
     shown = CliRunner().invoke(app, ["simulate", *arguments])
     assert shown.exit_code == 0
     assert shown.stdout.count("srtf") == 2
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("--cluster", "8", "--policy", "fifoo"),
-        ("--cluster", "8", "--policy", "las(variant=x)"),
-        ("--cluster", "8", "--policy", "las(nonsense=1)"),
-        ("--cluster", "four"),
-        ("--cluster", "8", "--only", "cluster"),
-        ("--cluster", "8", "--only", "cluster=3"),
-        ("--cluster", "8", "--noise", "x"),
-        ("--cluster", "8", "--placement", "tetris"),
-        ("--cluster", "2x4", "--placement", "tetris"),
-        ("--cluster", "4"),
-        ("--cluster", "8", "--why", "nobody", "--at", "3"),
-        ("--cluster", "8", "--why", "long"),
-        ("--cluster", "8", "--at", "3"),
-    ],
-)
-def test_a_wrong_argument_is_an_error_with_words(trace: str, arguments: tuple[str, ...]) -> None:
-    with pytest.raises(CotuneError):
-        simulated(trace, *arguments)

@@ -16,7 +16,7 @@ from cotune.cluster.policy import Submission
 from cotune.cluster.simulate import simulate
 from cotune.cluster.simulate.clusters import parse_cluster
 from cotune.cluster.simulate.failures import Failures
-from cotune.errors import CotuneError, UsageError
+from cotune.errors import UsageError
 
 TRACE = """job_id,submit_s,gpus,duration_s,deadline_s,team,department
 long,0,4,100,400,red,a
@@ -147,23 +147,3 @@ def test_noise_is_compared_over_the_same_jobs(tmp_path: Path) -> None:
         app, ["simulate", str(path), "--cluster", "8", "--policy", "elasticflow,fifo", "--noise", "0.3"]
     )
     assert f"the {same['jobs']} jobs that ended under all" in shown.stdout
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("--cluster", "4..8"),
-        ("--cluster", "8", "--load", "0"),
-        ("--cluster", "8", "--window", "100"),
-        ("--cluster", "8", "--window", "300..200"),
-        ("--cluster", "8", "--window", "5000..6000"),
-        ("--cluster", "8", "--window", "2020-03-01..2020-03-02"),
-        ("--cluster", "8", "--team-column", "nobody"),
-        ("--cluster", "8", "--failures", "mtbf=1d,repair=1h"),
-        ("--cluster", "2x4", "--failures", "mtbf=1d"),
-        ("--cluster", "2x4", "--failures", "mtfb=1d,repair=1h"),
-    ],
-)
-def test_a_wrong_question_is_an_error_with_words(trace: Path, arguments: tuple[str, ...]) -> None:
-    with pytest.raises(CotuneError):
-        simulated(trace, *arguments)

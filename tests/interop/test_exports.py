@@ -247,34 +247,10 @@ def test_several_nodes_meet_at_the_first() -> None:
     assert "API_KEY: must be set" in unset.stderr
 
 
-@pytest.mark.parametrize("target", ["skypilot", "kubeflow", "accelerate"])
-def test_yaml_targets_are_yaml(target: str) -> None:
-    assert isinstance(yaml.safe_load(write(target, gpu_order())), dict)
-
-
 def test_numbers_that_the_script_reads_from_its_environment_are_given() -> None:
     job = Job("x", ("python", "train.py"), reads=("batch_size",))
     made = order(launch(job, Config.data_parallel(48, 1)), Cluster())
     assert made.env == (("COTUNE_BATCH_SIZE", "48"),)
-
-
-def test_what_is_wrong_is_said_with_its_exit_code(tmp_path: Path) -> None:
-    (tmp_path / ".cotune").mkdir()
-    (tmp_path / "cotune.yaml").write_text(JOB)
-    none = cotune(tmp_path, "export", "torchrun")
-    assert (none.code, none.out) == (3, "")
-    assert "there is no plan" in none.err
-    planned(tmp_path)
-    unknown = cotune(tmp_path, "export", "slrum", "--json")
-    assert unknown.code == 3
-    assert "did you mean 'slurm'?" in unknown.json["error"]["message"]
-    (tmp_path / "here").write_text("mine")
-    there = cotune(tmp_path, "export", "slurm", "-o", "here")
-    assert there.code == 2
-    assert (tmp_path / "here").read_text() == "mine"
-    nowhere = cotune(tmp_path, "export", "slurm", "-o", "no/folder/file")
-    assert nowhere.code == 3
-    assert "no/folder" in nowhere.err
 
 
 def test_an_export_says_where_its_plan_was_made_for_another_goal(tmp_path: Path) -> None:
@@ -284,11 +260,3 @@ def test_an_export_says_where_its_plan_was_made_for_another_goal(tmp_path: Path)
     assert told not in cotune(tmp_path, "export", "torchrun", "-w", "1", "-b", "16").err, "it follows no plan"
     (tmp_path / "cotune.yaml").write_text(f"{JOB}target: accuracy>=0.5\n")
     assert "following plan" not in cotune(tmp_path, "export", "torchrun").err
-
-
-def test_a_document_tells_what_was_exported(tmp_path: Path) -> None:
-    document = cotune(planned(tmp_path), "export", "slurm", "--json").json
-    assert document["schema"] == "cotune.export"
-    assert (document["nodes"], document["per_node"], document["limit_seconds"]) == (1, 2, 360.0)
-    assert document["text"].startswith("#!/bin/sh\n#SBATCH")
-    assert document["config"]["global_batch"] == 64

@@ -272,21 +272,3 @@ def test_imported_runs_are_planned_with(tmp_path: Path) -> None:
     planned = cotune(tmp_path, "plan", "--json")
     assert planned.code == 0, planned.err
     assert planned.json["plan"]["config"]["global_batch"] == 64
-
-
-def test_wrong_words_have_their_exit_codes(tmp_path: Path) -> None:
-    (tmp_path / ".cotune").mkdir()
-    unknown = cotune(tmp_path, "import", "tensorbord", ".")
-    assert unknown.code == 3
-    assert "did you mean 'tensorboard'?" in unknown.err
-    nothing = cotune(tmp_path, "import", "pollux", ".")
-    assert nothing.code == 2
-    assert "--output" in nothing.err
-    metric = cotune(tmp_path, "import", "ray-tune", str(LOGS / "ray_tune"), "--metric", "acuracy", "--examples", "512")
-    assert metric.code == 3
-    assert "did you mean 'accuracy'?" in metric.err
-    pattern = cotune(tmp_path, "import", "ray-tune", str(LOGS / "ray_tune"), "--runs", "(")
-    assert pattern.code == 2
-    none = cotune(tmp_path, "import", "ray-tune", str(LOGS / "ray_tune"), "--runs", "other")
-    assert none.code == 3
-    assert "no run matches" in none.err

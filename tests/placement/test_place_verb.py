@@ -118,31 +118,6 @@ def test_a_layer_that_fits_no_type_is_named(cli: Cli, profile: Path) -> None:
     assert f"layer {told['layers'][1]['name']!r} fits no type" in said
 
 
-def test_an_infeasible_throughput_ends_with_code_5_and_the_nearest_plans(cli: Cli, profile: Path) -> None:
-    code, out, err = cli(profile, "--throughput", 1e9, "--json")
-    assert code == 5
-    error = json.loads(out)["error"]
-    assert error["nearest"][0]["stages"]
-    assert "no plan reaches" in err
-
-
-@pytest.mark.parametrize(
-    ("words", "code"),
-    [
-        (("--throughput", "0"), 2),
-        (("--throughput", "nan"), 2),
-        (("--throughput", "5", "--prefer", "cheep"), 2),
-        (("--throughput", "5", "--batches", "a"), 2),
-        (("--throughput", "5", "--search", "nothing"), 3),
-        (("--throughput", "5", "--search", "genetic(pop=3)"), 2),
-        (("--throughput", "5", "--time-limit", "soon"), 2),
-        ((), 2),
-    ],
-)
-def test_wrong_words_end_with_their_code(cli: Cli, profile: Path, words: tuple[str, ...], code: int) -> None:
-    assert cli(profile, *words)[0] == code
-
-
 def test_a_broken_profile_ends_with_code_4(cli: Cli, profile: Path) -> None:
     profile.write_text(profile.read_text().replace('"limit": 60', '"limit": 0'))
     code, _, err = cli(profile, "--throughput", 5)

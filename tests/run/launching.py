@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 from cotune.run.launch import Ended, Engine, Event, Launch, Reported, Started
 from cotune.run.local.messages import Record
 from cotune.types import Failure
+from left_behind import bearing
 
 PATIENCE = 60.0
 # Options to the interpreter itself: it is started anew, and nothing imports torch in vain.
@@ -136,27 +136,9 @@ def until_ended(engine: Engine, launch: str, each: Callable[[Event], None] = lam
     return events
 
 
-def writing_to(logs: str) -> list[int]:
-    """Return the processes whose output goes to a file that matches, the oldest first."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError):
-                if (entry / "fd" / "1").readlink().match(logs):
-                    found.append(int(entry.name))
-    return sorted(found)
-
-
 def workers_of(folder: Path) -> list[int]:
     """Return the processes on this machine that work for a launch, wherever they hang."""
-    mark = str(folder).encode()
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError):
-                if mark in (entry / "environ").read_bytes():
-                    found.append(int(entry.name))
-    return found
+    return bearing(str(folder))
 
 
 def stopped(engine: Engine, play: Play) -> tuple[Played, Played]:

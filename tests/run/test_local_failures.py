@@ -19,6 +19,7 @@ from cotune.run.local.messages import Record
 from cotune.run.processes import descendants
 from cotune.space import Configs
 from cotune.types import Cause, Cluster, Config, Failure, Job, Sample
+from left_behind import ours
 
 from launching import Make, Play, until_ended  # isort: skip
 
@@ -190,7 +191,7 @@ def test_a_process_the_script_leaves_behind_ends_with_its_launch(play: Play, tmp
     """
     played = play(script)
     assert played.ended.outcome == "done"
-    left = [pid for pid in descendants(os.getpid()) if b"signal.pause()" in _command_line(pid)]
+    left = [command for command in ours(set(descendants(os.getpid()))).values() if "signal.pause()" in command]
     assert left == []
 
 
@@ -230,13 +231,6 @@ def test_a_stopped_worker_has_a_record_too(local: Local, play: Play) -> None:
     record = Record.read(played.folder, 0)
     assert record is not None
     assert record.status == "killed"
-
-
-def _command_line(pid: int) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""
 
 
 @pytest.mark.parametrize(("times", "started"), [(1, 2), (2, 2)])

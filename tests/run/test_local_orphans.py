@@ -16,6 +16,7 @@ import pytest
 from cotune.run.engines.local import Local
 from cotune.run.launch import Launch
 from cotune.types import Config, Job
+from left_behind import bearing
 
 BUSY_SECONDS = 60  # what a busy machine may take for what else is over in a moment
 ENGINE = """
@@ -55,8 +56,7 @@ class Slow(Dataset):
             signal.pause()
         return torch.zeros(1)
 
-marker = os.environ["ORPHAN_MARKER"]
-subprocess.Popen([sys.executable, "-c", f"'{marker}'; import signal; signal.pause()"], start_new_session=True)
+subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"], start_new_session=True)
 for step, batch in enumerate(DataLoader(Slow(), batch_size=1, num_workers=2, multiprocessing_context="fork")):
     if step == 2:
         cotune.report(epoch=1, accuracy=0.5)
@@ -68,7 +68,7 @@ def running(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[su
     """An engine in a process of its own, in the middle of a launch with data-loader children."""
     marker = f"marker-{uuid.uuid4().hex}"
     (tmp_path / "train.py").write_text(TRAIN)
-    command = [sys.executable, "-c", ENGINE, str(tmp_path), request.param, marker]
+    command = [sys.executable, "-c", ENGINE, str(tmp_path), request.param]
     env = {**os.environ, "ORPHAN_MARKER": marker}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env, start_new_session=True)
     assert process.stdout is not None
@@ -81,24 +81,10 @@ def running(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[su
         process.stdout.close()
 
 
-def marked(marker: str) -> list[int]:
-    """Return the processes that carry the marker: in the environment they were started with, or as argument."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                text = (entry / "environ").read_bytes() + (entry / "cmdline").read_bytes()
-            except OSError:
-                continue
-            if marker.encode() in text:
-                found.append(int(entry.name))
-    return found
-
-
 def all_gone(marker: str) -> bool:
     until = time.monotonic() + BUSY_SECONDS
     while time.monotonic() < until:
-        if not marked(marker):
+        if not bearing(marker):
             return True
         os.sched_yield()
     return False
@@ -110,7 +96,7 @@ def keeper_of(process: subprocess.Popen[str]) -> int:
 
 def test_kill_9_of_the_engine_leaves_nothing(running: tuple[subprocess.Popen[str], str]) -> None:
     process, marker = running
-    assert len(marked(marker)) >= 9  # engine, keeper, server, leader, workers; rank 0's loaders and its other child
+    assert len(bearing(marker)) >= 9  # engine, keeper, server, leader, workers; rank 0's loaders and its other child
     process.kill()
     process.wait()
     assert all_gone(marker)
@@ -126,7 +112,7 @@ def test_kill_9_of_the_server_leaves_only_the_engine(
     assert process.stdout is not None
     assert "the engine's server ended" in next(line for line in process.stdout if line.startswith("Ended"))
     until = time.monotonic() + BUSY_SECONDS
-    while marked(marker) != [process.pid]:
+    while bearing(marker) != [process.pid]:
         assert time.monotonic() < until, "processes are left"
 
 

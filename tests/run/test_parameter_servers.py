@@ -17,8 +17,9 @@ from cotune.run.engines.local import Local
 from cotune.run.launch import Ended, Launch, Reported
 from cotune.run.local.messages import Record
 from cotune.types import Config, Job, axes_of
+from left_behind import writing_to
 
-from launching import Played, until_ended, writing_to  # isort: skip
+from launching import Played, until_ended  # isort: skip
 
 Run = Callable[..., Played]
 TRAIN = (sys.executable, "-m", "cotune.workloads.train", "--test-limit", "200", "--lr", "0.02")

@@ -23,6 +23,7 @@ from cotune.run.processes import descendants
 from cotune.run.ray.cluster import bundle, fitting, offered
 from cotune.run.supervise import supervise
 from cotune.types import Config, Job, Sample
+from left_behind import ours, writing_to
 
 from launching import (  # isort: skip
     Make,
@@ -34,7 +35,6 @@ from launching import (  # isort: skip
     trained_together,
     until_ended,
     workers_of,
-    writing_to,
 )
 
 ray = pytest.importorskip("ray", reason="needs Ray: pip install 'cotune[ray]'")
@@ -303,7 +303,7 @@ def test_wrong_settings_are_explained(tmp_path: Path) -> None:
 
 
 def test_nothing_of_ours_is_left_below_this_process(engine: Ray) -> None:
-    left = [pid for pid in descendants(os.getpid()) if b"cotune.run.host" in _command_line(pid)]
+    left = [command for command in ours(set(descendants(os.getpid()))).values() if "cotune.run.host" in command]
     assert left == []
 
 
@@ -312,10 +312,3 @@ def test_without_ray_the_extra_is_named(launch: Make, monkeypatch: pytest.Monkey
     monkeypatch.delitem(sys.modules, "cotune.run.ray.cluster", raising=False)
     with pytest.raises(Exception, match=r"pip install 'cotune\[ray\]'"):
         Ray().start(launch(""))
-
-
-def _command_line(pid: int) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""

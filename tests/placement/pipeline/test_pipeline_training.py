@@ -20,7 +20,8 @@ from cotune.placement.pipeline.saving import load
 from cotune.placement.pipeline.shards import Lane, dealt, joined
 from cotune.run.launch import Event, Started
 from cotune.run.processes import descendants
-from piped import Piped, rank_of
+from left_behind import writing_to
+from piped import Piped
 
 Pipe = Callable[..., Piped]
 BATCH, BATCHES, DATA, LR = 48, 6, "zipf:8x64", 0.05
@@ -101,7 +102,7 @@ def test_one_batch_in_flight_is_synchronous_too(pipe: Pipe) -> None:
 def test_a_killed_unit_ends_the_pipeline_with_its_name(pipe: Pipe) -> None:
     def kill(event: Event) -> None:
         if isinstance(event, Started):
-            victims = [pid for pid in descendants(os.getpid()) if rank_of(pid) == "2"]
+            victims = [pid for pid in writing_to("rank-2.log") if pid in descendants(os.getpid())]
             os.kill(victims[-1], signal.SIGKILL)
 
     stages = [("cpu", 2, 0, 0), ("cpu", 1, 1, 4)]
