@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import cotune
+from budget.counts import cycles, sources
 from cotune import errors, registry
 
 SOURCE = Path(cotune.__file__).parent
@@ -89,6 +90,10 @@ def may_import(part: str, other: str) -> bool:
     if part in ROOMS:
         return other not in ROOMS or ROOM_LEVELS[other] < ROOM_LEVELS[part]
     return other not in ROOMS and LEVELS[other] < LEVELS[part] and (part, other) not in STRANGERS
+
+
+def test_no_modules_import_each_other_not_even_lazily() -> None:
+    assert cycles(sources()) == [], "every group of modules that import each other"
 
 
 def test_the_kernel_of_scheduling_knows_no_service_and_the_service_no_command_line() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from budget import flows
-from budget.counts import count, cycles, sources
+from budget.counts import count, sources
 
 LIMITS = Path(__file__).with_name("budget.json")
 HELD = (
@@ -51,8 +51,6 @@ def require_within(name: str, value: float, limit: float) -> None:
 
 @pytest.mark.parametrize("name", HELD)
 def test_no_count_of_the_tree_rises(name: str) -> None:
-    if "cycl" in name:
-        print(*(" <-> ".join(group) for group in cycles(sources())), sep="\n")
     require_within(name, counted()[name], limits()["held"][name])
 
 

@@ -18,9 +18,8 @@ from cotune import registry
 from cotune.cli import options
 from cotune.cli.help import MEASURING, REPLAY, flag, rare_flag
 from cotune.display import Terminal
-from cotune.jobfile.settings import Settings
+from cotune.jobfile.settings import Settings, as_job_file
 from cotune.predict.evidence import Evidence, Predictors
-from cotune.project.plan_request import as_job_file
 from cotune.project.project import Project
 from cotune.recording.replayed import ReplayedJob
 
@@ -74,9 +73,8 @@ class SpaceFlags:
 
 def request(goal: GoalFlags | None = None, space: SpaceFlags | None = None) -> dict[str, Any]:
     """Return what the flags ask for, by the keys of the job file."""
-    axes = asdict(space or SpaceFlags())
-    named = options.named_axes(axes.pop("axis"))
-    return as_job_file({**asdict(goal or GoalFlags()), **axes, "axes": named})
+    said = asdict(goal or GoalFlags()) | asdict(space or SpaceFlags())
+    return as_job_file(said | {"axes": options.named_axes(said.pop("axis"))})
 
 
 @dataclass(frozen=True, slots=True)

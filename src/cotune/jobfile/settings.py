@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypedDict, cast
 
 from cotune.devices.present import visible_gpus
 from cotune.errors import InvalidFile, NotFound, UsageError, suggestion
@@ -20,7 +20,19 @@ from cotune.jobfile.pattern import group_of, metric_in, metrics_in, pattern_of, 
 from cotune.jobfile.search_space import check_axis, large_model, space_of, whole
 from cotune.safety.printable import printable
 from cotune.space import Space
-from cotune.types import STOP_GRACE, Cluster, Device, Goal, Job, LearningRate, ProgressUnit, Unit, rule_power
+from cotune.types import (
+    STOP_GRACE,
+    Cluster,
+    Device,
+    Goal,
+    Job,
+    LearningRate,
+    Prefer,
+    ProgressUnit,
+    Unit,
+    Value,
+    rule_power,
+)
 
 FILE_NAME = "cotune.yaml"
 LOG_TOOLS = ("lightning", "mlflow", "tensorboard")  # what their logs gain while a job runs can be read
@@ -82,6 +94,37 @@ def described(
             raise UsageError(f"a {what} is what a job file would say of it, not {given!r:.80}")
     said = dict(job) if isinstance(job, Mapping) else {"run": job if isinstance(job, str | None) else list(job)}
     return loads("{}", {**said, **parts, **goal}, "the project", folder)
+
+
+class PlanRequest(TypedDict, total=False):
+    """What may be asked of a plan, over what the job file says; durations are seconds or words such as "2h"."""
+
+    target: float | str
+    deadline: float | str
+    max_cost: float
+    prefer: Prefer
+    confidence: float
+    epochs: int
+    max_epochs: int
+    workers: int | str | Sequence[int]
+    batch_size: int | str | Sequence[int]
+    axes: Mapping[str, Value | Sequence[Value]]
+
+
+def as_job_file(said: PlanRequest | Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is said by the keys of the job file."""
+    axes = {"workers": said.get("workers"), "batch_size": said.get("batch_size"), **said.get("axes", {})}
+    search = {name: _listed(values) for name, values in axes.items() if values is not None}
+    nested: dict[str, Any] = {
+        "search": search or None,
+        "budget": {"max_cost": said["max_cost"]} if said.get("max_cost") is not None else None,
+    }
+    plain = {name: value for name, value in said.items() if name not in ("workers", "batch_size", "axes", "max_cost")}
+    return {name: value for name, value in (plain | nested).items() if value is not None}
+
+
+def _listed(values: object) -> object:
+    return list(values) if isinstance(values, Sequence) and not isinstance(values, str) else values
 
 
 def laid_over(settings: Settings, said: Mapping[str, Any]) -> Settings:

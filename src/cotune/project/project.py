@@ -19,12 +19,12 @@ from typing import Unpack
 from cotune.display import Display
 from cotune.errors import Infeasible, NotFound, UsageError
 from cotune.jobfile import settings as job_settings
+from cotune.jobfile.settings import PlanRequest, as_job_file
 from cotune.plan import Search
 from cotune.predict import ACCURACY, SECONDS, AccuracyPredictor, SecondsPredictor
 from cotune.predict.evidence import Evidence, Predictors
 from cotune.probe.design import Probe
 from cotune.probe.outcome import ProfileOutcome
-from cotune.project.plan_request import PlanRequest, as_job_file
 from cotune.project.profile import next_probe, profiled
 from cotune.project.run import AS_PLANNED, USUAL, ProjectRun, RunLayout, RunOptions, prepared_run, require_run_words
 from cotune.project.warnings import of_configs, open_target, refuse_target

@@ -16,12 +16,11 @@ from cotune.checkpoints import joined
 from cotune.display import Display, LoggedDisplay
 from cotune.errors import CotuneError, NotFound
 from cotune.jobfile.metric import as_measured
-from cotune.jobfile.settings import Settings, described, laid_over
+from cotune.jobfile.settings import PlanRequest, Settings, as_job_file, described, laid_over
 from cotune.predict.evidence import PREDICTORS, Evidence, Predictors
 from cotune.predict.history import History
 from cotune.project import warnings
 from cotune.project.not_measured import measured_otherwise, not_measured
-from cotune.project.plan_request import PlanRequest, as_job_file
 from cotune.project.planner import Planner
 from cotune.recording.replayed import ReplayedJob
 from cotune.recording.samples import every_sample

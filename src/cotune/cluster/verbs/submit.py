@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from cotune.cli.flags import GoalFlags, records_as_flags, request
+from cotune.cli.flags import GoalFlags, records_as_flags
 from cotune.cli.help import GOAL, SPACE, flag, rare_flag
 from cotune.cli.options import Json, Name, StoreUrl
 from cotune.cli.output import emit_json, note, say, table
@@ -20,6 +21,7 @@ from cotune.cluster.service.snapshot import JobSnapshot, adopt_samples
 from cotune.cluster.service.watch import exit_code, is_served, serve_and_watch, watch
 from cotune.cluster.verbs._queue import open_queue
 from cotune.errors import CotuneError, Infeasible, Interrupted, UsageError
+from cotune.jobfile.settings import as_job_file
 from cotune.units import counted, duration, number
 
 _ENTRY = ("name", "state", "held", "eta", "reason", "result")
@@ -50,7 +52,7 @@ def submit(
     cotune submit vision text --wait --slots 8
     """
     _check_flags(files, name, wait=wait, slots=slots, hold=hold, dry_run=dry_run)
-    asked = request(goal) | {"team": team, "priority": priority, "name": name}
+    asked = as_job_file(asdict(goal)) | {"team": team, "priority": priority, "name": name}
     taken = [JobSnapshot.take(file, asked) for file in files]
     snapshots = [snapshot for snapshot, _ in taken]
     with open_queue(store, may_make=True) as queue:
