@@ -165,7 +165,7 @@ def test_the_goal_that_was_planned_for_is_the_one_that_is_run(tmp_path: Path) ->
     assert ran.code == 0, ran.err
     assert (ran.json["goal"]["target"], ran.json["goal"]["deadline"]) == (0.85, 3600)
     assert re.search(
-        r"following plan \w+ of .* for accuracy at least 0.85 within 1 h.* say accuracy at least 0.6", ran.err
+        r"following plan \w+ of .* for accuracy at least 0.85 within 1 h.* now: accuracy at least 0.6", ran.err
     )
     assert ran.json["run"]["accuracy"] >= 0.85
 

@@ -254,7 +254,7 @@ def test_numbers_that_the_script_reads_from_its_environment_are_given() -> None:
 
 
 def test_an_export_says_where_its_plan_was_made_for_another_goal(tmp_path: Path) -> None:
-    told = "made for accuracy at least 0.5; the job file and flags say accuracy at least 0.9"
+    told = "made for accuracy at least 0.5; asked now: accuracy at least 0.9"
     planned(tmp_path, f"{JOB}target: accuracy>=0.9\n")
     assert told in cotune(tmp_path, "export", "torchrun").err
     assert told not in cotune(tmp_path, "export", "torchrun", "-w", "1", "-b", "16").err, "it follows no plan"

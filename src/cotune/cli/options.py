@@ -22,10 +22,9 @@ from cotune.jobfile.settings import Settings
 from cotune.safety import private, redact
 from cotune.store import Store
 from cotune.store.location import RUNS, locate, work_folder
-from cotune.types import Config, Goal, Job, Value
+from cotune.types import Job, Value
 
 _RECENT = 50  # plans that are looked through for the last one of a job
-_ASKED = ("target", "deadline", "max_cost", "epochs")
 Word = TypeVar("Word", bound=str)
 Number = TypeVar("Number", int, float)
 REMEMBERED = ("run", "name", "examples", "pattern", "search", "engine")
@@ -183,7 +182,7 @@ def as_last_run(settings: Settings, store: Store) -> Settings:
     _, job, last = max(newest_first, key=lambda run: run[0], default=("", settings.job, None))
     if last is None or last.goal is None:
         return settings
-    if (job, *_parts_of(last.goal)) != (settings.job, *_parts_of(settings.goal)):
+    if (job, last.goal.asked) != (settings.job, settings.goal.asked):
         unit = settings.cluster.unit
         words = f"{goal_words(job, last.goal, unit)}; the job file says {goal_words(settings.job, settings.goal, unit)}"
         note(f"following run {last.id}, made for {words}")
@@ -195,29 +194,6 @@ def _by_metric(job: Job, store: Store) -> dict[str, Job]:
     metrics = {(known.definition.metric, known.definition.better) for known in store.jobs() if known.name == job.name}
     alike = [replace(job, metric=metric, better=better) for metric, better in metrics]
     return {one.fingerprint: one for one in (*alike, job)}
-
-
-def _parts_of(goal: Goal) -> list[float | None]:
-    return [getattr(goal, name) for name in _ASKED]
-
-
-def tell_other_goal(settings: Settings, store: Store, config: Config | None = None) -> None:
-    """Say which plan is followed where its goal is not the one that the job file or the flags ask for.
-
-    A run of another config than the plan's follows none.
-    """
-    wanted, refused = _parts_of(settings.goal), store.refusal(settings.job.name, (settings.job.fingerprint,))
-    if refused is not None:
-        note(f"the plan asked for last, {goal_words(settings.job, refused.goal, settings.cluster.unit)}, was refused")
-    for stored in store.plans(settings.job, last=1):
-        goal = stored.plan.goal
-        if config not in (None, stored.plan.config):
-            return
-        if any(value is not None for value in wanted) and wanted != _parts_of(goal):
-            made = f"plan {stored.id} of {stored.created[:19].replace('T', ' ')} UTC"
-            unit, job = settings.cluster.unit, settings.job
-            words = f"{goal_words(job, goal, unit)}; the job file and flags say {goal_words(job, settings.goal, unit)}"
-            note(f"following {made}, made for {words} (cotune plan makes another)")
 
 
 def refuse_budget(budget: str | None) -> None:

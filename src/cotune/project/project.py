@@ -27,7 +27,7 @@ from cotune.probe.design import Probe
 from cotune.probe.outcome import ProfileOutcome
 from cotune.project.profile import next_probe, profiled
 from cotune.project.run import AS_PLANNED, USUAL, ProjectRun, RunLayout, RunOptions, prepared_run, require_run_words
-from cotune.project.warnings import of_configs, open_target, refuse_target
+from cotune.project.warnings import of_configs, of_start, open_target, other_goal, refuse_target
 from cotune.project.workspace import Workspace
 from cotune.recording.replayed import ReplayedJob
 from cotune.space import Configs, check_counts
@@ -79,8 +79,7 @@ class Project(Workspace):
         except NotFound as missing:
             if (goal.target is None and goal.deadline is None) or not self.settings.job.command:
                 raise
-            most = duration(self.settings.profile_seconds)
-            self.display.note(f"{missing}; doing so now, for at most {most}")
+            self.display.note(f"{missing}; doing so now, for at most {duration(self.settings.profile_seconds)}")
             self.profile(max_samples=max_samples, history=history, seed=seed)
             known = self.evidence(history=history)
         except Infeasible:
@@ -141,12 +140,14 @@ class Project(Workspace):
         given = {name: value for name, value in asked.items() if value is not None}
         project = self.with_settings(job_settings.laid_over(self.settings, given)) if given else self
         project.require_command()
-        known = project.every_row().samples if project.recorded else project.store.samples(project.settings.job)
         if not options.resume:
-            refuse_target(project.settings, known)
+            known = project.every_row() if project.recorded else project.evidence(history=False)
+            refuse_target(project.settings, known.samples)
         project.warn(project.warnings((), options.seed))
         run = prepared_run(project, plan, layout, options, tuple(given))
-        project.warn(of_configs(project.settings.job, Configs.of([run.config])))
+        if plan is None and not (options.resume or project.recorded):
+            project.warn(other_goal(project.settings, project.store, run.config))
+        project.warn(of_start(project.settings, run.config))
         return run
 
     def predict(

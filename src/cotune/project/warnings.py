@@ -6,6 +6,7 @@ A library logs them and the command line prints them, each once: both ask `Proje
 from __future__ import annotations
 
 import math
+import os
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -13,6 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
+from cotune.documents import goal_words
 from cotune.errors import Infeasible
 from cotune.jobfile.command import may_take_seed
 from cotune.jobfile.metric_names import better, is_share
@@ -23,7 +25,7 @@ from cotune.predict.luck import luck
 from cotune.predict.predictors.curve import asked_in_per_cent, out_of_reach
 from cotune.space import Configs
 from cotune.store import Store
-from cotune.types import Job, Sample
+from cotune.types import Config, Goal, Job, Sample
 from cotune.units import counted
 
 _TELLING_GAP = 0.1  # of the range of all evaluations, between two values of an axis
@@ -118,6 +120,33 @@ def open_target(settings: Settings) -> Iterator[str]:
 def any_level(job: Job) -> str:
     """Return a target of a job whose level is for the user to fill in."""
     return f"'{job.metric}{'>=' if job.better == 'higher' else '<='}LEVEL'"
+
+
+def other_goal(settings: Settings, store: Store, config: Config | None = None) -> Iterator[str]:
+    """Yield which plan is followed where its goal is not the one that is asked for now.
+
+    A run of another config than the plan's follows none.
+    """
+    job, wanted, unit = settings.job, settings.goal, settings.cluster.unit
+    refused = store.refusal(job.name, (job.fingerprint,))
+    if refused is not None:
+        yield f"the plan asked for last, {goal_words(job, refused.goal, unit)}, was refused"
+    for stored in store.plans(job, last=1):
+        goal = stored.plan.goal
+        if config in (None, stored.plan.config) and wanted.asked not in (goal.asked, Goal().asked):
+            yield (
+                f"following plan {stored.id} of {stored.created[:19].replace('T', ' ')} UTC, made for "
+                f"{goal_words(job, goal, unit)}; asked now: {goal_words(job, wanted, unit)} (plan again to follow that)"
+            )
+
+
+def of_start(settings: Settings, config: Config) -> Iterator[str]:
+    """Yield what of a start's config may not be meant so."""
+    yield from of_configs(settings.job, Configs.of([config]))
+    cores = len(os.sched_getaffinity(0))
+    shared = settings.engine == "local" and "nodes" not in settings.engine_settings
+    if shared and config.device == "cpu" and config.workers > cores:
+        yield f"{config.workers} workers share {cores} cores: their seconds say little about as many machines"
 
 
 def of_configs(job: Job, configs: Configs) -> Iterator[str]:

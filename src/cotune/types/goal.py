@@ -24,6 +24,11 @@ class Goal:
     prefer: Prefer = "cheap"
 
     @property
+    def asked(self) -> tuple[float | None, ...]:
+        """Return what must be met, None for what was not asked."""
+        return self.target, self.deadline, self.max_cost, self.epochs
+
+    @property
     def cap(self) -> int:
         """Return the epochs that a run takes unless it meets its target before."""
         return self.epochs or self.max_epochs

@@ -17,6 +17,7 @@ from cotune.errors import UsageError
 from cotune.interop.export import LaunchOrder, order, use, write
 from cotune.interop.export import names as launchers
 from cotune.jobfile.metric import as_measured
+from cotune.project.warnings import other_goal
 from cotune.run.launch import Launch
 from cotune.run.training import config_of_run, epochs_elsewhere, goal_of_run, require_taken, seconds_limit
 from cotune.units import seconds
@@ -65,7 +66,8 @@ def export(
         settings = options.as_last_planned(as_measured(settings, store), store)
         plan = store.latest_plan(settings.job)
         config = config_of_run(plan.config if plan else None, settings.space, settings.cluster.devices[0].name, **given)
-        options.tell_other_goal(settings, store, config)
+        for words in other_goal(settings, store, config):
+            note(words)
     plan = plan if plan and plan.config == config else None
     goal = goal_of_run(plan, settings.goal, ["epochs"] if epochs else [])
     most_seconds = seconds(limit) if limit else seconds_limit(plan) if plan else None

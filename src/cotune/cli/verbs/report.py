@@ -15,6 +15,7 @@ from cotune.cli.output import coloured, emit_json, end_with, note, say, show, ta
 from cotune.documents import decision_table, goal_words, price_words, time_spread
 from cotune.predict.evidence import Evidence, Predictors
 from cotune.project.project import Project
+from cotune.project.warnings import other_goal
 from cotune.reports import Findings, find, sketches
 from cotune.reports.document import document
 from cotune.reports.findings import replayed_run
@@ -68,7 +69,7 @@ def _as_planned(project: Project) -> Project:
     latest = project.store.latest_plan(settings.job)
     if latest is None:
         return project.with_settings(options.as_last_run(settings, project.store))
-    options.tell_other_goal(settings, project.store)
+    project.warn(other_goal(settings, project.store))
     return project.with_settings(replace(settings, goal=latest.goal))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Annotated, Any
 
 from cotune.cli import options
@@ -11,7 +10,6 @@ from cotune.cli.help import MEASURING, OUTPUT, SPACE, flag, rare_flag
 from cotune.cli.output import note
 from cotune.cli.run_result import account_document, show_result
 from cotune.documents import goal_words
-from cotune.jobfile.settings import Settings
 from cotune.project.project import Project
 from cotune.project.run import ProjectRun, RunLayout, RunOptions
 from cotune.run.supervise import RunEvent
@@ -78,10 +76,7 @@ def run(
         if plan is not None:
             asked = project.with_settings(options.as_planned(project.settings, project.store, plan))
         chosen = None if plan is None else asked.store.plan_of_id(plan).plan
-        run = asked.run(chosen, layout=layout, options=how, **goal)
-        if not resume and chosen is None:
-            options.tell_other_goal(asked.settings, asked.store, run.config)
-        _carry_out(asked, run, json=json)
+        _carry_out(asked, asked.run(chosen, layout=layout, options=how, **goal), json=json)
 
 
 def _measures_itself(project: Project, replay: ReplayFlags) -> bool:
@@ -94,18 +89,9 @@ def _measures_itself(project: Project, replay: ReplayFlags) -> bool:
 
 def _carry_out(project: Project, run: ProjectRun, *, json: bool) -> None:
     """Run to the end, and show what came of it."""
-    _announce(project.settings, run)
+    settings = project.settings
+    note(f"running {run.config}; goal: {goal_words(settings.job, run.goal, settings.cluster.unit)}")
     events: list[RunEvent] = []
     ended = run.result(events.append if project.recorded else lambda _: None)
     account = account_document(run, ended, events) if project.recorded and run.itself else {}
-    show_result(project.settings, run.goal, ended, account, json=json)
-
-
-def _announce(settings: Settings, run: ProjectRun) -> None:
-    """Say what is about to run, and for which goal."""
-    config = run.config
-    note(f"running {config}; goal: {goal_words(settings.job, run.goal, settings.cluster.unit)}")
-    cores = len(os.sched_getaffinity(0))
-    shared = settings.engine == "local" and "nodes" not in settings.engine_settings
-    if shared and config.device == "cpu" and config.workers > cores:
-        note(f"{config.workers} workers share {cores} cores: their seconds say little about as many machines")
+    show_result(settings, run.goal, ended, account, json=json)
