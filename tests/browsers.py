@@ -29,6 +29,12 @@ def chromium() -> Iterator[Any]:
         browser.close()
 
 
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as started:
+        yield started
+
+
 @dataclass
 class Watched:
     """A page whose complaints and requests are kept."""

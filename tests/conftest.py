@@ -8,14 +8,17 @@ import shutil
 import signal
 import tempfile
 from collections import Counter
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from browsers import browser
 from left_behind import mark, nothing_left_by_a_failure, pytest_runtest_makereport, pytest_sessionfinish
-from store.postgres_server import server
+from store.postgres_server import server, url
 
-__all__ = ["nothing_left_by_a_failure", "pytest_runtest_makereport", "pytest_sessionfinish", "server"]
+__all__ = ["browser", "nothing_left_by_a_failure", "pytest_runtest_makereport", "pytest_sessionfinish", "server", "url"]
 mark()
 
 # The same examples in every run, so that a change is judged by what it changed; HYPOTHESIS=explore looks for new ones.
@@ -31,6 +34,16 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # more threads than cores would w
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # the program is started hundreds of times, and compiled once
 os.environ["XDG_DATA_HOME"] = _data = tempfile.mkdtemp(prefix="cotune-data-")  # the user's own store is never touched
 atexit.register(shutil.rmtree, _data, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def local() -> Iterator[Any]:
+    """The local engine, whose server is shared by the tests of this process."""
+    from cotune.run.engines.local import Local
+
+    engine = Local(term_seconds=1.0)
+    yield engine
+    engine.close()
 
 
 @pytest.hookimpl(trylast=True)

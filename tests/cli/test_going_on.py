@@ -112,20 +112,8 @@ def test_a_curve_that_is_taken_up_again_goes_on_from_its_checkpoint(tmp_path: Pa
 
 @pytest.mark.parametrize("seed", ["0", "3"])
 def test_a_run_on_a_recording_goes_on_from_its_probe(tmp_path: Path, seed: str) -> None:
-    folder = str(world(tmp_path / "world"))
-    goal = (
-        "--recording",
-        folder,
-        "--target",
-        "0.8",
-        "--deadline",
-        "1h",
-        "--seed",
-        seed,
-        "--max-device-seconds",
-        "100000",
-        "--json",
-    )
+    asked = "--target 0.8 --deadline 1h --max-device-seconds 100000 --json"
+    goal = ("--recording", str(world(tmp_path / "world")), "--seed", seed, *asked.split())
     planned = cotune(tmp_path, "plan", *goal).json
     assert 0 < planned["profile"]["reused_device_seconds"] < planned["profile"]["device_seconds"]
     ran = cotune(tmp_path, "run", *goal)

@@ -21,19 +21,14 @@ def failure_of(folder: Path) -> str:
 
 
 @pytest.mark.parametrize("goal", [("--epochs", "3"), ("--target", "accuracy=0.1")], ids=["epochs", "target"])
-@pytest.mark.parametrize(
-    ("end", "words"), [("raise RuntimeError('no room')", "no room"), ("sys.exit(3)", "exit code 3")]
-)
-def test_a_crash_after_the_last_report_is_exit_7_and_a_failed_sample(
-    tmp_path: Path, goal: tuple[str, ...], end: str, words: str
-) -> None:
+def test_a_crash_after_the_last_report_is_exit_7_and_a_failed_sample(tmp_path: Path, goal: tuple[str, ...]) -> None:
     file = script(tmp_path)
-    file.write_text(f"{file.read_text()}\n{end}\n")
+    file.write_text(f"{file.read_text()}\nraise RuntimeError('no room')\n")
     done = run(tmp_path, *goal)
     assert done.code == 7, done.err
-    assert words in done.err
+    assert "no room" in done.err
     assert "goal met" not in done.out
-    assert words in failure_of(tmp_path)
+    assert "no room" in failure_of(tmp_path)
 
 
 def test_a_script_that_ends_by_itself_before_its_epochs_are_done_has_missed(tmp_path: Path) -> None:

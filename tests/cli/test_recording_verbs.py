@@ -38,16 +38,6 @@ def cotune(*words: object, code: int = 0) -> dict[str, Any]:
     return document
 
 
-def test_a_plan_on_a_recording_has_the_fields_of_the_contract(folder: Path) -> None:
-    told = cotune("plan", "--recording", folder, "--target", "accuracy=0.8", "--deadline", "1h")
-    assert {"workers", "batch_size", "global_batch", "servers", "device"} <= set(told["plan"]["config"])
-    assert {"low", "mid", "high", "source"} <= set(told["plan"]["forecast"]["seconds"])
-    assert set(told["profile"]) == {"samples", "configs", "device_seconds", "reused_device_seconds"}
-    assert told["goal"]["unit"] == told["plan"]["forecast"]["cost"]["unit"]
-    assert 0 < told["profile"]["samples"] <= 16
-    assert told["profile"]["reused_device_seconds"] <= told["profile"]["device_seconds"]
-
-
 def test_curves_that_a_store_knows_in_parts_are_learnt_from_as_one(folder: Path, tmp_path: Path) -> None:
     for target in ("0.3", "0.6", "0.9"):
         with open_project(recording=folder, store=tmp_path / "store.db", target=target) as project:
@@ -60,14 +50,11 @@ def test_curves_that_a_store_knows_in_parts_are_learnt_from_as_one(folder: Path,
 
 def test_limits_on_measuring_hold(folder: Path) -> None:
     few = cotune("plan", "--recording", folder, "--target", "0.8", "--max-samples", 5, "--seed", 1)
-    assert few["profile"]["samples"] <= 5
+    assert 0 < few["profile"]["samples"] <= 5
+    assert few["profile"]["reused_device_seconds"] <= few["profile"]["device_seconds"]
     budget = 0.5 * few["profile"]["device_seconds"]
     cheap = cotune("predict", "--recording", folder, "--max-device-seconds", budget, "--all")
     assert len(cheap["rows"]) == 20
-    for verb in ("plan", "report"):
-        assert cotune(verb, "--recording", folder, "--target", "0.8", "--max-device-seconds", 0, code=8)["error"]
-        told = cotune(verb, "--recording", folder, "--target", "0.8", "--max-device-seconds", 5, code=8)["error"]
-        assert "no learning curve was replayed" in told["message"]
 
 
 def test_a_run_on_a_recording_takes_its_goal_from_the_job_file_as_a_plan_does(folder: Path, tmp_path: Path) -> None:
@@ -161,18 +148,11 @@ def test_what_nobody_foresaw_is_a_document_and_a_traceback(folder: Path, capsys:
     assert json.loads(capsys.readouterr().out)["error"] == {"kind": "RuntimeError", "message": "a bug", "exit_code": 1}
 
 
-def test_a_run_on_a_recording_reaches_its_target(folder: Path) -> None:
-    told = cotune("run", "--recording", folder, "--target", "0.8", "--deadline", "1h")
-    assert told["met"]
-    assert told["run"]["accuracy"] >= 0.8
-    given = cotune("run", "--recording", folder, "--workers", 1, "--batch-size", 16, "--epochs", 2)
-    assert given["run"]["epochs"] == 2
-
-
 def test_a_run_without_a_profile_measures_itself_within_one_account(folder: Path) -> None:
     told = cotune("run", "--recording", folder, "--target", "0.8", "--deadline", "1h")
     outcome = told["outcome"]
     assert outcome["met"] is told["met"] is True
+    assert told["run"]["accuracy"] >= 0.8
     assert outcome["seconds"] <= 3600
     assert 0 < outcome["measuring_device_seconds"] < outcome["device_seconds"]
     assert len(outcome["moves"]) == told["starts"] - 1

@@ -45,6 +45,7 @@ SLIPS = [
     ("profile --axis precision", USAGE, "--axis"),
     ("run -w 1 -b 8 --axis precision=bf16", USAGE, "axis precision: the command has no {precision}"),
     ("profile -w two", USAGE, "--workers: expected whole numbers of at least 1"),
+    ("prices h1000", NOT_FOUND, "did you mean 'h100'?"),
     ("model predict lenet5 --batch-size 0", USAGE, "--batch-size: expected whole numbers of at least 1"),
     # numbers that no run could use
     ("run -w 100000 -b 8 --epochs 1", USAGE, "one machine runs at most 1,000 worker processes"),
@@ -107,11 +108,7 @@ SLIPS = [
     ("submit cotune.yaml --target accuracy=0.91 --store s.db", USAGE, "write accuracy=91"),
     # simulations and placements
     ("simulate inputs/plain.csv --cluster 8 --policy fifoo", NOT_FOUND, "did you mean 'fifo'?"),
-    ("simulate inputs/plain.csv --cluster 8 --policy las(variant=x)", USAGE, "no variant 'x' of las"),
     ("simulate inputs/plain.csv --cluster 8 --policy las(nonsense=1)", USAGE, "no setting 'nonsense'"),
-    ("simulate inputs/plain.csv --cluster 8 --policy las(thresholds=3250:7200)", USAGE, "a list such as [1, 2]"),
-    ("simulate inputs/plain.csv --cluster 8 --policy optimus(interval=-1)", USAGE, "greater than or equal to 0.001"),
-    ("simulate inputs/plain.csv --cluster 8 --policy fair_share(half_life=0)", USAGE, "greater than 0, not 0"),
     ("simulate inputs/plain.csv --cluster four", USAGE, "13x8 (nodes x GPUs)"),
     ("simulate inputs/plain.csv --cluster 4..8", USAGE, "13x8 (nodes x GPUs)"),
     ("simulate inputs/plain.csv --cluster 4", INVALID, "asks for 8 GPUs, the cluster has 4"),

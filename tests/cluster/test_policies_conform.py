@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -14,13 +13,13 @@ from cotune import registry
 from cotune.cluster.loop import drive
 from cotune.cluster.node_packing import placer
 from cotune.cluster.parameter_servers import ParameterServerWork
-from cotune.cluster.policy import Active, Policy, Submission
+from cotune.cluster.policy import Policy, Submission
 from cotune.cluster.simulate import simulate
 from cotune.cluster.simulate.metrics import metrics
 from cotune.cluster.simulate.world import Simulated
 from cotune.cluster.testing import NODES, SMALL, elastic, rigid
 from cotune.cluster.work import Steady
-from cotune.types import Cluster, Config
+from cotune.types import Config
 
 POLICIES = registry.names("policy")
 
@@ -75,34 +74,25 @@ TRACES = {
 }
 
 
-def watched(policy: Policy, trace: list[Submission], cluster: Cluster) -> Iterator[tuple[float, list[Active]]]:
-    """Yield (time, jobs present) at every event, after the decision."""
-    world = Simulated(sorted(trace, key=lambda job: job.submit))
-    moments: list[tuple[float, list[Active]]] = []
+@pytest.mark.parametrize("trace", TRACES)
+@pytest.mark.parametrize("name", POLICIES)
+def test_every_policy_keeps_capacity_and_gangs_and_conserves_work_at_every_event(name: str, trace: str) -> None:
+    world = Simulated(sorted(TRACES[trace], key=lambda job: job.submit))
+    times: list[float] = []
 
     def look(_decision: object) -> None:
+        times.append(world.now())
         total = sum(active.held for active in world.present.values())
-        assert total <= sum(device.count or 0 for device in cluster.devices)
+        assert total <= sum(device.count or 0 for device in SMALL.devices)
         for active in world.present.values():
             config = active.config
             assert active.held == (0 if config is None else config.workers + config.servers)
             if config is not None and active.job.work is None:
                 assert config.workers == active.job.gpus
-        moments.append((world.now(), []))
 
-    for active in drive(policy, cluster, world, placer(None, cluster), look):
-        if active.declined:
-            continue
-        moments.append((world.now(), [active]))
+    for active in drive(make(name), SMALL, world, placer(None, SMALL), look):
         whole = active.job.seconds if active.job.work is None else active.job.work.total
-        assert active.done == pytest.approx(whole)
-    return iter(moments)
-
-
-@pytest.mark.parametrize("trace", TRACES)
-@pytest.mark.parametrize("name", POLICIES)
-def test_every_policy_keeps_capacity_and_gangs_and_conserves_work_at_every_event(name: str, trace: str) -> None:
-    times = [time for time, _ in watched(make(name), TRACES[trace], SMALL)]
+        assert active.declined or active.done == pytest.approx(whole)
     assert times == sorted(times)
 
 

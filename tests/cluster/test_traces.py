@@ -11,7 +11,7 @@ import pytest
 
 from cotune.cluster.simulate.clusters import parse_cluster
 from cotune.cluster.traces import fitting, read
-from cotune.errors import CotuneError, InvalidFile, NotFound
+from cotune.errors import CotuneError, InvalidFile
 
 HEAD = "job_id,submit_s,gpus,duration_s\n"
 
@@ -138,8 +138,3 @@ def test_a_column_that_is_missing_is_named_beside_what_stands_there(tmp_path: Pa
     path.write_text("job_id,submit_s,gpu,duration_s\na,0,1,10\n")
     with pytest.raises(InvalidFile, match=r"trace\.csv, line 1: no column 'gpus'; unknown column 'gpu'[^-]*$"):
         read(path, skip_bad=True)
-
-
-def test_a_cluster_file_that_is_not_there_is_not_found() -> None:
-    with pytest.raises(NotFound, match=r"no cluster file at nowhere\.yaml"):
-        parse_cluster("nowhere.yaml")

@@ -16,7 +16,6 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from browsers import chromium
 from cotune.store import open_store
 from dashboard.stocked import placed, stock
 
@@ -84,9 +83,3 @@ def served(tmp_path_factory: pytest.TempPathFactory, serve: Callable[..., str]) 
         plan = stock(store)
         placement = placed(store)
     return Served(serve(path), path, plan, placement)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as started:
-        yield started

@@ -182,11 +182,13 @@ assert job.to_dict()["spec"] == yaml.safe_load(open("job.yaml"))["spec"], "nothi
 
 
 @pytest.mark.parametrize("target", names())
-def test_every_export_names_a_checkpoint_folder_and_goes_on_from_it(target: str) -> None:
+def test_every_export_goes_on_from_a_checkpoint_and_asks_for_secrets_without_writing_them(target: str) -> None:
     text = write(target, gpu_order())
     assert "big-job-batch128-checkpoint" in text
     assert "COTUNE_CHECKPOINT" in text
     assert "COTUNE_RESUME" in text
+    assert "API_KEY" in text
+    assert "s3cret" not in text
 
 
 def test_a_second_start_goes_on_from_what_the_first_left(tmp_path: Path) -> None:
@@ -209,13 +211,6 @@ def test_kueue_finds_its_queue_and_the_checkpoint_a_volume() -> None:
     made = yaml.safe_load(write("kubeflow", replace(gpu_order(), queue="team", volume="kept")))
     assert made["metadata"]["labels"] == {"kueue.x-k8s.io/queue-name": "team"}
     assert "claimName': 'kept'" in str(made["spec"]["runtimePatches"])
-
-
-@pytest.mark.parametrize("target", names())
-def test_no_export_writes_a_secret_and_each_asks_for_it(target: str) -> None:
-    text = write(target, gpu_order())
-    assert "s3cret" not in text
-    assert "API_KEY" in text
 
 
 def test_a_secret_in_the_command_is_refused() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 from pathlib import Path
 
-from cli.jobs import cotune
 from cotune.jobfile import settings as job_settings
 from cotune.jobfile.prices import lookup, shipped
 
@@ -40,12 +39,3 @@ def test_a_job_file_gets_the_price_with_its_source_unless_it_says_none(tmp_path:
     (none,) = settings(tmp_path, "{a100: {price_per_hour: none}}").cluster.devices
     assert none.price_per_hour is None
     assert settings(tmp_path, "{a100: {price_per_hour: none}}").cluster.unit == "device-seconds"
-
-
-def test_the_verb_lists_them(tmp_path: Path) -> None:
-    rows = cotune(tmp_path, "prices", "--json").json["prices"]
-    assert {row["device"] for row in rows} >= {"a100", "h100"}
-    assert {row["device"] for row in cotune(tmp_path, "prices", "h100", "--json").json["prices"]} == {"h100"}
-    missing = cotune(tmp_path, "prices", "h1000")
-    assert missing.code == 3
-    assert "did you mean 'h100'?" in missing.err

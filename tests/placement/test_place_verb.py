@@ -98,17 +98,6 @@ def test_balanced_counts_are_the_fewest_units_that_reach_the_throughput(cli: Cli
     assert (code, "leave out --prefer fast" in err) == (2, True)
 
 
-def test_no_overlap_is_never_faster_and_free_cuts_are_never_dearer(cli: Cli, profile: Path) -> None:
-    plain = cli.json(profile, "--throughput", 20000)["plan"]
-    assert (
-        cli.json(profile, "--throughput", 20000, "--no-overlap")["plan"]["cost_per_million"]
-        >= plain["cost_per_million"]
-    )
-    assert (
-        cli.json(profile, "--throughput", 20000, "--free-cuts")["plan"]["cost_per_million"] <= plain["cost_per_million"]
-    )
-
-
 def test_a_layer_that_fits_no_type_is_named(cli: Cli, profile: Path) -> None:
     told = json.loads(profile.read_text())
     told["layers"][1]["compute"] = [None] * len(told["types"])

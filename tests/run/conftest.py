@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import textwrap
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,14 +14,6 @@ from cotune.run.launch import Launch
 from cotune.types import Config, Job
 
 from launching import Make, Play, player  # isort: skip
-
-
-@pytest.fixture(scope="session")
-def local() -> Iterator[Local]:
-    """An engine whose server is shared by the tests of this process."""
-    engine = Local(term_seconds=1.0)
-    yield engine
-    engine.close()
 
 
 @pytest.fixture

@@ -102,6 +102,11 @@ class EngineTests:
         played = play_on(script, target=0.3, command=PLAIN, stop_grace=0.5)
         assert (played.ended.outcome, "stop_grace" in str(played.ended.failure)) == ("failed", True)
 
+    def test_a_worthless_number_ends_a_script_that_would_go_on(self, play_on: Play) -> None:
+        script = "import cotune, signal; cotune.report(epoch=1, accuracy=float('inf')); signal.pause()"
+        failure = play_on(script, command=PLAIN).ended.failure
+        assert failure == Failure("rank 0 reported accuracy inf after epoch 1")
+
     def test_stop_lets_a_script_that_asks_finish_and_ends_one_that_hangs(self, engine: Engine, play_on: Play) -> None:
         asked, hanging = stopped(engine, play_on)
         assert asked.ended.outcome == "stopped"

@@ -14,7 +14,7 @@ from cotune.predict.learn import forecaster
 from cotune.predict.samples import informative
 from cotune.run.attempt import StopRule, attempt
 from cotune.run.engines.local import Local
-from cotune.run.launch import Launch, Reported, Started
+from cotune.run.launch import Launch, Started
 from cotune.run.local.messages import Record
 from cotune.run.processes import descendants
 from cotune.space import Configs
@@ -77,15 +77,6 @@ def test_the_log_of_a_crash_shows_the_scripts_own_frames_alone(play: Play) -> No
     assert "_worker" not in log
 
 
-def test_a_crash_after_an_epoch_keeps_what_was_reported(play: Play) -> None:
-    played = play("import cotune; cotune.report(epoch=1, accuracy=0.5); 1 / 0")
-    _, said, ended = played.events
-    assert isinstance(said, Reported)
-    assert said.accuracy == 0.5
-    assert ended is played.ended
-    assert "ZeroDivisionError" in str(played.ended.failure)
-
-
 @pytest.mark.parametrize("how", ["raise ValueError('mine')", "os._exit(9)", "os.kill(os.getpid(), 9)"])
 def test_one_rank_that_fails_ends_its_peers_and_is_the_one_named(play: Play, how: str) -> None:
     script = f"""
@@ -99,11 +90,6 @@ def test_one_rank_that_fails_ends_its_peers_and_is_the_one_named(play: Play, how
     ended = play(script, workers=3).ended
     assert ended.outcome == "failed"
     assert str(ended.failure).startswith("rank 1 ")
-
-
-def test_nan_ends_a_script_that_would_go_on(play: Play) -> None:
-    played = play("import cotune, signal; cotune.report(epoch=1, accuracy=float('inf')); signal.pause()")
-    assert played.ended.failure == Failure("rank 0 reported accuracy inf after epoch 1")
 
 
 DIGITS = Job("test", pattern=r"epoch (?P<epoch>\d+) accuracy (?P<accuracy>[\d.]+)")

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 import torch
 
-from cotune.errors import UsageError
 from cotune.run.engines.local import Local
 from cotune.run.launch import Ended, Launch, Reported
 from cotune.run.local.messages import Record
@@ -84,9 +83,3 @@ def test_a_killed_server_ends_the_launch_and_is_named(train: Run, tmp_path: Path
     assert isinstance(ended, Ended)
     assert ended.outcome == "failed"
     assert "rank 3 was ended by SIGKILL" in str(ended.failure)
-
-
-def test_servers_for_a_foreign_program_are_refused(local: Local, tmp_path: Path) -> None:
-    config = Config.data_parallel(4, 1, servers=1)
-    with pytest.raises(UsageError, match="parameter servers need"):
-        local.start(Launch("no", Job("job", ("sh", "-c", "true"), folder=str(tmp_path)), config, 1, tmp_path / "no"))

@@ -100,27 +100,6 @@ def test_any_other_program_runs_by_exec(play_on: Play) -> None:
     assert re.fullmatch(r"rank 0 of 1 at [\d.]+:\d+\n", played.log())
 
 
-def test_one_rank_that_dies_ends_its_peers_and_is_the_one_named(play_on: Play) -> None:
-    script = """
-        import os, torch.distributed as dist
-        dist.init_process_group("gloo")
-        if dist.get_rank() == 1:
-            os.kill(os.getpid(), 9)
-        dist.barrier()
-    """
-    played = play_on(script, config=Config.data_parallel(8, 2, "t4"))
-    assert played.ended.outcome == "failed"
-    assert str(played.ended.failure).startswith("rank 1 was ended by SIGKILL")
-    assert workers_of(played.folder) == []
-
-
-def test_a_worthless_number_ends_the_launch(play_on: Play) -> None:
-    played = play_on(
-        "import cotune, time; cotune.report(epoch=1, accuracy=float('nan')); time.sleep(600)", command=PLAIN
-    )
-    assert (played.ended.outcome, str(played.ended.failure)) == ("failed", "rank 0 reported accuracy nan after epoch 1")
-
-
 def test_a_launch_without_room_says_what_the_cluster_holds(cluster: object, engine: Ray, launch: Make) -> None:
     hasty = Ray(address=cluster.address, patience=0.1)  # type: ignore[attr-defined]
     hasty.start(launch("", config=Config.data_parallel(8, 3, "t4")))

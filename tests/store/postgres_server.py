@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import os
 import pwd
 import shutil
@@ -16,6 +17,7 @@ from typing import Any
 
 import pytest
 
+_NUMBERS = itertools.count()
 _MEMORY = Path("/dev/shm")
 _ROOM = 4 << 30  # bytes: a database for every test takes a quarter
 
@@ -50,6 +52,17 @@ class Server:
 
     def start(self) -> None:
         self.call("pg_ctl", "start", "-w", "-o", self.options)
+
+    def database(self) -> str:
+        """Make a new, empty database, and return its URL."""
+        from sqlalchemy import create_engine, text
+
+        name = f"store{next(_NUMBERS)}"
+        engine = create_engine(self.template.format(database="postgres"), isolation_level="AUTOCOMMIT")
+        with engine.connect() as connection:
+            connection.execute(text(f"CREATE DATABASE {name}"))
+        engine.dispose()
+        return self.template.format(database=name)
 
 
 def _quick_folder() -> Path | None:
@@ -98,3 +111,11 @@ def server() -> Iterator[Server]:
         pytest.skip("needs PostgreSQL's initdb and pg_ctl (Debian package postgresql)")
     with running(found) as server:
         yield server
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Return where a new store can be, in each kind of database."""
+    if request.param == "sqlite":
+        return str(tmp_path / "store.db")
+    return str(request.getfixturevalue("server").database())

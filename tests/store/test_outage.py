@@ -62,9 +62,9 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_samples_that_are_saved_while_the_database_is_away_are_there_when_it_is_back(
-    server: Server, postgres: Callable[[], str], away: Callable[[], None], place: Path
+    server: Server, away: Callable[[], None], place: Path
 ) -> None:
-    url = postgres()
+    url = server.database()
     with Store(make_url(url), HASTY) as store:
         store.save(JOB, sample("growing", 1, ended=False))
         away()
@@ -81,10 +81,8 @@ def test_samples_that_are_saved_while_the_database_is_away_are_there_when_it_is_
         assert store.sample("growing") == sample("growing", 5)
 
 
-def test_who_reads_or_plans_waits_for_the_database(
-    server: Server, postgres: Callable[[], str], away: Callable[[], None], place: Path
-) -> None:
-    with Store(make_url(postgres()), HASTY) as store:
+def test_who_reads_or_plans_waits_for_the_database(server: Server, away: Callable[[], None], place: Path) -> None:
+    with Store(make_url(server.database()), HASTY) as store:
         store.save(JOB, sample("early", 2))
         for ask in (lambda: store.samples(JOB), store.jobs, lambda: store.save_plan(JOB, plan())):
             away()
@@ -96,9 +94,9 @@ def test_who_reads_or_plans_waits_for_the_database(
 
 
 def test_a_spool_is_bounded_and_a_database_that_stays_away_is_told_of(
-    postgres: Callable[[], str], away: Callable[[], None], place: Path
+    server: Server, away: Callable[[], None], place: Path
 ) -> None:
-    store = Store(make_url(postgres()), OutagePolicy(0.01, 0.05, patience=0.1, most_bytes=4000))
+    store = Store(make_url(server.database()), OutagePolicy(0.01, 0.05, patience=0.1, most_bytes=4000))
     away()
     store.save(JOB, sample("first", 2))
     with pytest.raises(CotuneError, match="waits for it in"):
@@ -110,9 +108,9 @@ def test_a_spool_is_bounded_and_a_database_that_stays_away_is_told_of(
 
 
 def test_what_a_process_could_not_tell_before_it_died_is_told_by_the_next(
-    server: Server, postgres: Callable[[], str], away: Callable[[], None], place: Path
+    server: Server, away: Callable[[], None], place: Path
 ) -> None:
-    url = postgres()
+    url = server.database()
     path = os.pathsep.join([str(Path(cotune.__file__).parents[1]), str(Path(__file__).parent)])
     command = [sys.executable, "-c", _DYING, url]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
@@ -134,9 +132,9 @@ def test_what_a_process_could_not_tell_before_it_died_is_told_by_the_next(
 
 @pytest.mark.parametrize("verb", ["run", "profile"])
 def test_a_command_outlives_a_restart_of_its_database(
-    server: Server, postgres: Callable[[], str], away: Callable[[], None], place: Path, verb: str
+    server: Server, away: Callable[[], None], place: Path, verb: str
 ) -> None:
-    project, url = place.parents[1], postgres()
+    project, url = place.parents[1], server.database()
     pause = "if epoch == 2: Path('gone').touch()\n    while epoch == 2 and not Path('back').exists(): time.sleep(0.01)"
     script(project, after=f"{pause}\n    time.sleep(0.05)")
     words = {"run": ("run", "-w", "1", "-b", "16", "--epochs", "9"), "profile": ("profile", *JOB_FLAGS)}[verb]
@@ -160,7 +158,7 @@ def test_a_command_outlives_a_restart_of_its_database(
     assert list(place.rglob("*.json")) == []
 
 
-def test_a_password_that_is_refused_is_no_outage(postgres: Callable[[], str], place: Path) -> None:
-    url = make_url(postgres()).set(database="no_such_database")
+def test_a_password_that_is_refused_is_no_outage(server: Server, place: Path) -> None:
+    url = make_url(server.database()).set(database="no_such_database")
     with pytest.raises(CotuneError, match="cannot use the store"):
         Store(url, HASTY)

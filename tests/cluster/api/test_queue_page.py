@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from browsers import chromium, opened, overflow
+from browsers import opened, overflow
 from cotune.cluster.api.listening import answering
 from cotune.cluster.api.tokens import AccessScope, TokenFile, add
 from cotune.cluster.service.cluster_in_use import ClusterInUse
@@ -30,12 +30,6 @@ class Page:
     queue: Queue
     tokens: dict[str, str]
     folder: Path
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture

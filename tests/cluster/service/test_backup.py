@@ -65,8 +65,7 @@ def test_a_restored_store_goes_on_though_folders_know_later_starts(tmp_path: Pat
     folder = job(tmp_path, "long", "epochs: 12", 0.3)
     id = cotune(tmp_path, "submit", "long", "--store", store, "--json").json["job"]
     service = serving(tmp_path, store)
-    for _ in until(service, "running", id):
-        pass
+    until(service, "running", id)
     runs = folder / ".cotune" / "runs" / id
     while not (runs / "checkpoint" / "w.npy").exists():
         assert service.poll() is None
@@ -75,11 +74,8 @@ def test_a_restored_store_goes_on_though_folders_know_later_starts(tmp_path: Pat
     service.communicate()
     assert cotune(tmp_path, "backup", copy, "--store", store).code == 2, "a copy is not written over"
     (runs / "lease.json").write_text(json.dumps({"fence": 40, "pid": os.getpid()}))  # as if it had started on since
-    command = [sys.executable, "-m", "cotune", "serve", "--store", copy, "--slots", "2", "--drain"]
-    again = subprocess.run(
-        command, cwd=tmp_path, env=environment(tmp_path), capture_output=True, text=True, check=False
-    )
-    assert again.returncode == 0, again.stderr
+    again = cotune(tmp_path, "serve", "--store", copy, "--slots", "2", "--drain")
+    assert again.code == 0, again.err
     with open_store(copy) as opened:
         ended = Queue(opened).get(id)
     assert ended.state is State.DONE

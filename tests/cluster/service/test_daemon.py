@@ -36,12 +36,11 @@ def serving(folder: Path, store: str, *words: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, cwd=folder, env=environment(folder), stderr=subprocess.PIPE, text=True)
 
 
-def until(process: subprocess.Popen[str], *parts: str) -> Iterator[str]:
-    """Yield the lines of a service up to the first one with all these parts."""
+def until(process: subprocess.Popen[str], *parts: str) -> None:
+    """Read what a service says up to the first line with all these parts."""
     assert process.stderr is not None
     line = "nothing"
     for line in process.stderr:
-        yield line
         if all(part in line for part in parts):
             return
     pytest.fail(f"the service ended before it said {parts}; the last it said was {line}")
@@ -70,8 +69,7 @@ def test_a_killed_service_is_followed_by_one_that_goes_on_and_a_bad_file_fails_a
     with open_store(store) as opened:  # as an older client may have written it
         bad = Queue(opened).submit(JobSnapshot("[" * 3000, str(tmp_path), "deep.yaml", name="deep"))
     service = serving(tmp_path, store)
-    for _ in until(service, "running", first):
-        pass
+    until(service, "running", first)
     while not (long / ".cotune" / "runs" / first / "checkpoint" / "w.npy").exists():
         assert service.poll() is None
     service.send_signal(signal.SIGKILL)
@@ -101,19 +99,16 @@ def test_sigterm_keeps_what_was_trained_and_a_job_is_cancelled_while_it_runs(tmp
     job(tmp_path, "long", "epochs: 500", 0.2)
     id = cotune(tmp_path, "submit", "long", "--store", store, "--json").json["job"]
     service = serving(tmp_path, store)
-    for _ in until(service, "running", id):
-        pass
+    until(service, "running", id)
     service.send_signal(signal.SIGTERM)
     service.communicate()
     assert service.returncode == 0
     listed = cotune(tmp_path, "queue", "--store", store, "--json").json["jobs"]
     assert [(one["id"], one["state"]) for one in listed] == [(id, "waiting")]
     again = serving(tmp_path, store)
-    for _ in until(again, "running", id):
-        pass
+    until(again, "running", id)
     assert cotune(tmp_path, "cancel", id, "--store", store, "--json").json["job"]["state"] == "stopping"
-    for _ in until(again, "cancelled", id):
-        pass
+    until(again, "cancelled", id)
     again.send_signal(signal.SIGTERM)
     again.communicate()
     assert cotune(tmp_path, "why", id[:6], "--store", store).out.startswith("long is cancelled")
@@ -125,16 +120,13 @@ def test_a_second_service_takes_over_from_one_that_hangs_whose_workers_then_end(
     folder = job(tmp_path, "long", "epochs: 500", 0.2, each=line)
     id = cotune(tmp_path, "submit", "long", "--store", store, "--json").json["job"]
     hanging = serving(tmp_path, store)
-    for _ in until(hanging, "running", id):
-        pass
+    until(hanging, "running", id)
     first = cotune(tmp_path, "status", id, "--store", store, "--json").json["job"]["fence"]
     other = serving(tmp_path, store)
-    for _ in until(other, "waiting", "another service leads"):
-        pass
+    until(other, "waiting", "another service leads")
     with writing(store):  # else it might hang in the middle of a transaction, which nobody can take from it
         hanging.send_signal(signal.SIGSTOP)
-    for _ in until(other, "running", id):
-        pass
+    until(other, "running", id)
     told = fences(folder)
     while told.count(max(told)) < 5 or max(told) == first:
         with suppress(subprocess.TimeoutExpired):
@@ -142,8 +134,7 @@ def test_a_second_service_takes_over_from_one_that_hangs_whose_workers_then_end(
         told = fences(folder)
     assert told == sorted(told), "no epoch of the first start follows one of the second"
     hanging.send_signal(signal.SIGCONT)
-    for _ in until(hanging, "lost"):
-        pass
+    until(hanging, "lost")
     assert [one["state"] for one in cotune(tmp_path, "queue", "--store", store, "--json").json["jobs"]] == ["running"]
     for service in (hanging, other):
         service.send_signal(signal.SIGTERM)
@@ -163,10 +154,8 @@ def test_a_service_outlasts_a_store_that_another_process_keeps_locked(tmp_path: 
     command = [sys.executable, "-c", program]
     with writing(store):
         service = subprocess.Popen(command, env=environment(tmp_path), stderr=subprocess.PIPE, text=True)
-        for _ in until(service, "trouble", "kept locked by another process"):
-            pass
-    for _ in until(service, "leading"):
-        pass
+        until(service, "trouble", "kept locked by another process")
+    until(service, "leading")
     service.communicate()
     assert service.returncode == 0
 
@@ -179,11 +168,8 @@ def test_jobs_get_units_of_the_types_that_they_name_and_each_type_is_measured(tm
     for name, devices in asked.items():
         folder = job(tmp_path, name, f"epochs: 2\ndevices: {{{devices}}}\nengine: {{local: {nodes}}}")
         ids[name] = cotune(tmp_path, "submit", str(folder), "--store", store, "--json").json["job"]
-    command = [sys.executable, "-m", "cotune", "serve", "--store", store, "--cluster", "cluster.yaml", "--drain"]
-    ended = subprocess.run(
-        command, cwd=tmp_path, env=environment(tmp_path), capture_output=True, text=True, check=False
-    )
-    assert ended.returncode == 0, ended.stderr
+    ended = cotune(tmp_path, "serve", "--store", store, "--cluster", "cluster.yaml", "--drain")
+    assert ended.code == 0, ended.err
     with open_store(store) as opened:
         jobs = {name: Queue(opened).get(id) for name, id in ids.items()}
         measured = {sample.config.device for sample in opened.samples() if sample.purpose != "run"}
@@ -236,17 +222,14 @@ def test_measuring_stops_no_job_of_higher_priority_and_none_without_a_checkpoint
         script(long, setup=f"first = 0; {NOTE}", after=gate)
     ids = [cotune(tmp_path, "submit", "long", "--store", store, "--json").json["job"]]
     service = serving(tmp_path, store, "--slots", "1", "--drain")
-    for _ in until(service, "running", ids[0]):
-        pass
+    until(service, "running", ids[0])
     asked = ("--priority", str(priority), "--json")
     ids.append(cotune(tmp_path, "submit", "other", "--store", store, *asked).json["job"])
-    for _ in until(service, ids[1], "must come free"):
-        pass
+    until(service, ids[1], "must come free")
     told = cotune(tmp_path, "why", ids[1], "--store", store).out
     assert "1 worker must come free" in told
     ids.append(cotune(tmp_path, "submit", "long", "--store", store, "--json", "--priority", "-200").json["job"])
-    for _ in until(service, "waiting", ids[2], "planned"):
-        pass
+    until(service, "waiting", ids[2], "planned")
     (long / "go").touch()
     said = service.communicate()[1]
     with open_store(store) as opened:

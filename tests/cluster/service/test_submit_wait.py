@@ -40,8 +40,7 @@ def wait_for_none(folder: Path) -> None:
 
 def wait_for_a_checkpoint(process: subprocess.Popen[str], store: str, folder: Path) -> None:
     """Return once a job that a command waits for runs and has left a checkpoint."""
-    for _ in until(process, f"{folder.name}: running"):
-        pass
+    until(process, f"{folder.name}: running")
     with open_store(store) as opened:
         (id,) = (job.id for job in Queue(opened).jobs() if job.name == folder.name)
     while not (folder / ".cotune" / "runs" / id / "checkpoint" / "w.npy").exists():
@@ -118,8 +117,7 @@ def test_a_command_whose_jobs_another_one_served_takes_over_when_that_is_killed(
     first = submitting(tmp_path, store, "long", "--slots", "1")
     wait_for_a_checkpoint(first, store, folder)
     second = submitting(tmp_path, store, "short", "--slots", "1")
-    for _ in until(second, "has no effect"):
-        pass
+    until(second, "has no effect")
     first.kill()
     first.communicate()
     (folder / "go").touch()
@@ -133,8 +131,7 @@ def test_a_command_whose_jobs_another_one_served_takes_over_when_that_is_killed(
 def test_a_service_that_leads_keeps_the_job_whose_command_was_interrupted(tmp_path: Path, store: str) -> None:
     folder = job(tmp_path, "long", "epochs: 30", 0.3)
     service = serving(tmp_path, store)
-    for _ in until(service, "leading"):
-        pass
+    until(service, "leading")
     waiting = submitting(tmp_path, store, "long", "--json")
     wait_for_a_checkpoint(waiting, store, folder)
     waiting.send_signal(signal.SIGINT)

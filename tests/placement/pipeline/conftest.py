@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,13 +15,6 @@ from cotune.types import Config, Job, Stage
 from piped import Piped
 
 PATIENCE = 240.0
-
-
-@pytest.fixture(scope="session")
-def local() -> Iterator[Local]:
-    engine = Local(term_seconds=1.0)
-    yield engine
-    engine.close()
 
 
 @pytest.fixture
