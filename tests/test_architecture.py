@@ -163,16 +163,6 @@ def test_every_algorithm_can_be_made_and_says_what_it_does(kind: str) -> None:
         assert line.endswith(".")
 
 
-def test_settings_follow_a_name() -> None:
-    assert registry.create("search", "tabu(rounds=7, step=2)").rounds == 7
-
-
-@pytest.mark.parametrize("text", ["tabbu", "tabu(", "tabu(round=3)"])
-def test_a_wrong_name_or_setting_is_explained(text: str) -> None:
-    with pytest.raises(errors.CotuneError, match=r"tabu|rounds"):
-        registry.create("search", text)
-
-
 def test_a_file_that_no_entry_point_names_is_answered_with_what_lists_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "entry_points", lambda **_: EntryPoints(()))
     registry._points.cache_clear()
