@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import csv
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
+from cluster.test_cli_simulate import simulated
 from cotune.cli.app import app
 from cotune.cluster.policies.orders import Fifo
 from cotune.cluster.policy import Submission
@@ -36,14 +35,6 @@ def trace(tmp_path: Path) -> Path:
     path = tmp_path / "trace.csv"
     path.write_text(TRACE.replace(",department", "").replace(",a\n", "\n").replace(",b\n", "\n"))
     return path
-
-
-def simulated(*arguments: object) -> dict[str, Any]:
-    result = CliRunner().invoke(app, ["simulate", *map(str, arguments), "--json"])
-    if result.exception and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    found: dict[str, Any] = json.loads(result.stdout)
-    return found
 
 
 def crowd(tmp_path: Path) -> Path:

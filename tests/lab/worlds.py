@@ -6,20 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
+from cotune.lab.testing import EXAMPLES, accuracy_at, step_seconds
 from cotune.recording import AccuracyRow, TimeRow, write
 from cotune.types import Device, Job
 
 WORKERS = (1, 2, 4, 8)
 BATCHES = (16, 32, 64, 128, 256)
-EXAMPLES = 20_000
-
-
-def step_seconds(workers: int, batch: int) -> float:
-    return 0.01 + 0.0004 * batch + (0.02 if workers > 1 else 0.0) + (0.03 if workers > 4 else 0.0)
-
-
-def accuracy_at(batch: int, epoch: float) -> float:
-    return 0.95 - 0.8 / (1 + epoch / (1 + batch / 400)) ** 0.9
 
 
 def world(folder: Path, seeds: int = 2) -> Path:

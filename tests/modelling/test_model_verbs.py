@@ -210,12 +210,6 @@ def test_inspect_shows_operators_and_layers(project: Path) -> None:
     assert "Conv2d" in shown
 
 
-def test_inspect_can_count_without_running(project: Path) -> None:
-    found = cotune("model", "inspect", "resnet50", "-b", "64", "--counts")
-    assert "operators" not in found
-    assert found["counts"]["parameters"] == 25_557_032
-
-
 def test_doctor_measures_this_machine_and_keeps_it(project: Path) -> None:
     found = cotune("model", "calibrate")
     assert found["calibrations"][0]["product"]["fp32"] > 1e8

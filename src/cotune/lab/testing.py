@@ -36,21 +36,23 @@ def synthetic(folder: Path) -> Recording:
     """Return a recording with known laws: seconds fall with workers, epochs to a target grow with the batch."""
     rng = np.random.default_rng(1)
     times = [
-        TimeRow(workers, batch, _step(workers, batch) * EXAMPLES / (workers * batch), "t4")
+        TimeRow(workers, batch, step_seconds(workers, batch) * EXAMPLES / (workers * batch), "t4")
         for workers in (1, 2, 4, 8)
         for batch in (16, 32, 64, 128, 256)
     ]
     points = [
-        AccuracyRow(batch, epoch, _accuracy(batch, epoch) + 0.003 * float(rng.normal()))
+        AccuracyRow(batch, epoch, accuracy_at(batch, epoch) + 0.003 * float(rng.normal()))
         for batch in (16, 64, 256, 1024, 2048)
         for epoch in range(1, 41)
     ]
     return read(write(folder, Job(folder.name, examples=EXAMPLES), times, points, (Device("t4"),)))
 
 
-def _step(workers: int, batch: int) -> float:
+def step_seconds(workers: int, batch: int) -> float:
+    """Return the law of a step's seconds."""
     return 0.01 + 0.0004 * batch + (0.02 if workers > 1 else 0.0) + (0.03 if workers > 4 else 0.0)
 
 
-def _accuracy(batch: int, epoch: float) -> float:
+def accuracy_at(batch: int, epoch: float) -> float:
+    """Return the law of learning."""
     return float(0.95 - 0.8 / (1 + epoch / (1 + batch / 400)) ** 0.9)
