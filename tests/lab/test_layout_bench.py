@@ -116,7 +116,7 @@ def test_the_verb_prints_rows_choices_and_a_summary(tmp_path: Path) -> None:
         (m, n) for m in "ab" for n in (1, 2, 4)
     }
     assert len(document["measured"]) == 6
-    assert {rule["name"] for rule in document["anchors"]} == {"law", "nnls", "tp_dp_pp", "megatron", "random"}
+    assert {rule["name"] for rule in document["anchors"]} == {"law", "tp_dp_pp", "megatron", "random"}
     plain = CliRunner().invoke(app, ["bench", "layouts", str(tmp_path), "--measure", "0"])
     assert plain.exit_code == 0
     assert "crashes foreseen" in plain.stdout

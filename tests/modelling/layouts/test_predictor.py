@@ -18,24 +18,25 @@ NOTHING = np.zeros(0, dtype=np.int64)
 def test_the_process_goes_through_its_rows_and_knows_nothing_far_away() -> None:
     rng = np.random.default_rng(0)
     points, misses = rng.normal(size=(12, POINT_AXES)), rng.normal(0, 0.12, size=12)
-    process = Residuals(0.12, points[:8], misses[:8], np.ones(8)).and_then(
-        Residuals(0.12, points[8:], misses[8:], np.ones(4))
-    )
-    mean, variance = process.expected(points)
+    process = Residuals(np.log([0.12, 0.03, 1.0]), points[:8], misses[:8], np.ones(8))
+    mean, variance = process.and_then(points[8:], misses[8:], np.ones(4)).expected(points)
     assert np.allclose(mean, misses, atol=0.03)
     far, doubt = process.expected(points + 1000)
     assert np.allclose(far, 0)
     assert np.all(variance < doubt)
 
 
-def test_rows_that_straggle_where_others_do_not_make_the_upper_tail_long() -> None:
+def test_stalls_are_expected_where_all_runs_stall_and_make_the_upper_tail_long_where_few_do() -> None:
     rng = np.random.default_rng(0)
-    points = np.zeros((400, POINT_AXES))
-    points[:200, 0] = 50.0  # far from the others
-    misses = rng.normal(0, 0.03, size=400)
-    misses[200:] += 0.4 * (rng.random(200) < 0.2)
-    low, high = Residuals(0.12, points, misses, np.ones(400)).tails(points[[0, 399]])
-    assert np.all(low < 0)
+    points = np.zeros((200, POINT_AXES))
+    points[:100, 0] = 50.0  # far from the others
+    misses = rng.normal(0, 0.03, size=200)
+    misses[:100] += 1.0
+    misses[100:] += 0.4 * (rng.random(100) < 0.2)
+    process = Residuals.fit(points, misses, SECONDS.loss)
+    assert np.allclose(process.expected(points[[0, 199]])[0], [1.0, 0.0], atol=0.05)
+    low, high = (process.tail(points[[0, 199]], side) for side in (-1, 1))
+    assert np.all(low > 0)
     assert high[1] > 3 * high[0] > 0
 
 

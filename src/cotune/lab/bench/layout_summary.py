@@ -4,7 +4,6 @@ The best third is that of each model and number of nodes, by the share of peak t
 all lines mostly measure stragglers. Rivals choose among the same lines of the same batch:
 
     random      the expected regret of any line that ran, and the share of lines that crash
-    nnls        a plain non-negative fit of compute, collectives, gradients and a constant to the same measured lines
     tp_dp_pp    tensor parallelism fills the node, then data parallelism, pipelines only if memory asks for them
     megatron    as little model parallelism as memory allows, tensor before pipeline, then the largest micro-batch
 """
@@ -15,14 +14,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
-from scipy.optimize import nnls
 
-from cotune.lab.bench.layouts import LeftOut, judge_choice, relative_errors
+from cotune.lab.bench.layouts import LeftOut, judge_choice
 from cotune.modelling.layouts.choosing import choose, scores
 from cotune.modelling.layouts.fitting import LogPrior
 from cotune.modelling.layouts.layout import allowed
 from cotune.modelling.layouts.memory import MEMORY, count_memory, log_memory
-from cotune.modelling.layouts.seconds import COMPUTED, MATRICES, count_terms
 from cotune.modelling.layouts.tables import LayoutGroup
 from cotune.types import Floats, Ints, Mask
 
@@ -100,8 +97,8 @@ def _summary(name: str, judged: Sequence[LeftOut]) -> LayoutSummary:
     few = gathered(lambda one: one.group.nodes) <= FEW_NODES
     best = gathered(best_third).astype(bool)
     # speed is tokens over seconds, so its relative error is that of measured over predicted seconds
-    speed = gathered(lambda one: relative_errors(one.group.rows.seconds, one.forecasts.seconds[:, 1]))
-    memory = gathered(lambda one: relative_errors(one.forecasts.gib[:, 1], one.group.rows.gib))
+    speed = gathered(lambda one: np.abs(one.group.rows.seconds / one.forecasts.seconds[:, 1] - 1))
+    memory = gathered(lambda one: np.abs(one.forecasts.gib[:, 1] / one.group.rows.gib - 1))
     fits = gathered(lambda one: one.forecasts.p_fits)
     inside = gathered(_inside)
     choices = [_own_choice(one) for one in judged]
@@ -167,7 +164,6 @@ def anchors(judged: Sequence[LeftOut], seed: int = 0) -> list[Anchor]:
     rng = np.random.default_rng(seed)
     rules: dict[str, Callable[[LeftOut], list[Chosen]]] = {
         "law": _own_choice,
-        "nnls": lambda one: _chosen(one, _nnls_scores(one)),
         "tp_dp_pp": lambda one: _chosen(one, _rule_scores(one, fill_node=True)),
         "megatron": lambda one: _chosen(one, _rule_scores(one, fill_node=False)),
         "random": lambda one: [pick for _ in range(20) for pick in _chosen(one, rng.random(len(one.group.lines)))],
@@ -175,27 +171,10 @@ def anchors(judged: Sequence[LeftOut], seed: int = 0) -> list[Anchor]:
     return [_anchor(name, [choice for one in judged for choice in rule(one)]) for name, rule in rules.items()]
 
 
-def _nnls_scores(one: LeftOut) -> Floats:
-    """Score by a plain fit of a few counted terms to the measured lines that ran; memory as counted, nothing learnt."""
-    group = one.group
-    terms = count_terms(group.rows.layouts, group.rows.setting)
-    slots = (terms.micro_batches + terms.stages - 1) * np.maximum(terms.most, terms.last)
-    collectives, gradients = terms.layer[:, COMPUTED:].sum(axis=1), terms.gradients[:, :2].sum(axis=1)
-    per_slot = [slots * terms.layer[:, MATRICES], slots * collectives, slots]
-    columns = np.column_stack([*per_slot, gradients, np.ones(len(slots))])
-    seen = one.tried[group.rows.ran[one.tried]]
-    if not len(seen):
-        weights = np.array([1.0, 1.0, 0.0, 1.0, 0.0])
-    else:
-        measured = group.rows.seconds[seen]
-        weights, _ = nnls(columns[seen] / measured[:, None], np.ones(len(seen)))
-    return np.where(_counted_fits(group), 1 / np.maximum(columns @ weights, 1e-9), 0.0)
-
-
 def _rule_scores(one: LeftOut, *, fill_node: bool) -> Floats:
     """Score by a rule of thumb: ranks of its criteria, the first first; memory as counted."""
-    layouts = one.group.rows.layouts
-    per_node = one.group.rows.setting.machine.per_node
+    rows, machine = one.group.rows, one.group.rows.setting.machine
+    layouts, per_node = rows.layouts, machine.per_node
     inside = layouts.tp <= per_node
     if fill_node:
         criteria = (~inside, layouts.pp, per_node - layouts.tp, -layouts.micro_batch, -layouts.shard)
@@ -204,11 +183,6 @@ def _rule_scores(one: LeftOut, *, fill_node: bool) -> Floats:
     order = np.lexsort([np.asarray(criterion) for criterion in reversed(criteria)])
     ranks = np.empty(len(order))
     ranks[order] = np.arange(len(order))
-    return np.where(_counted_fits(one.group), 1 / (1 + ranks), 0.0)
-
-
-def _counted_fits(group: LayoutGroup) -> Mask:
-    """Return what can be built and is counted to need less than nine tenths of a device, before anything is learnt."""
-    rows = group.rows
-    gib = np.exp(log_memory(LogPrior.of(MEMORY).centre, count_memory(rows.layouts, rows.setting)))
-    return np.asarray((gib < 0.9 * rows.setting.machine.gib) & allowed(rows.layouts, rows.setting))
+    gib = np.exp(log_memory(LogPrior.of(MEMORY).centre, count_memory(layouts, rows.setting)))
+    fits = (gib < 0.9 * machine.gib) & allowed(layouts, rows.setting)
+    return np.where(fits, 1 / (1 + ranks), 0.0)

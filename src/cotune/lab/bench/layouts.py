@@ -18,7 +18,7 @@ from cotune.modelling.layouts.predictor import LayoutForecasts, LayoutLearner
 from cotune.modelling.layouts.priors import LayoutPriors
 from cotune.modelling.layouts.residual import points_of
 from cotune.modelling.layouts.tables import LayoutGroup
-from cotune.types import Floats, Ints, Mask
+from cotune.types import Ints, Mask
 
 SPEED, MEMORY = "tokens_per_s_per_gpu", "memory_gb"
 
@@ -164,8 +164,3 @@ def judge_choice(one: LeftOut, nodes: int, place: int | None) -> LayoutChoice:
         group.name, nodes, int(group.lines[place]), str(group.rows.layouts[place]),
         float(one.forecasts.p_fits[place]), regret, crashed=not ran,
     )  # fmt: skip
-
-
-def relative_errors(predicted: Floats, measured: Floats) -> Floats:
-    """Return absolute relative errors."""
-    return np.asarray(np.abs(predicted / measured - 1))

@@ -16,7 +16,7 @@ import numpy as np
 from cotune.modelling.layouts.fitting import Coefficient, Logarithms, LogPrior, RobustLoss, most_likely, slopes_of
 from cotune.modelling.layouts.layout import LayoutRows, Layouts
 from cotune.modelling.layouts.memory import MEMORY, count_memory, log_memory
-from cotune.modelling.layouts.residual import Residuals, points_of
+from cotune.modelling.layouts.residual import EIGHTY, Residuals, points_of
 from cotune.modelling.layouts.seconds import COEFFICIENTS, RESOURCES, count_terms, log_seconds
 from cotune.modelling.layouts.setting import Setting
 from cotune.types import Floats
@@ -32,20 +32,19 @@ class CountedLaw:
     measured: Callable[[LayoutRows], Floats]
     paces: Floats  # which resource's pace each coefficient follows (coefficients, resources)
     loss: RobustLoss
-    amplitude: float  # of what the law misses, as a deviation of the logarithm
 
 
 SECONDS = CountedLaw(
     COEFFICIENTS, count_terms, log_seconds, lambda rows: rows.seconds, RESOURCES,
-    RobustLoss(above=0.08, below=0.2, noise=0.08), amplitude=0.12,
+    RobustLoss(above=0.08, below=0.2, noise=0.08),
 )  # fmt: skip
 GIBIBYTES = CountedLaw(
     MEMORY, count_memory, log_memory, lambda rows: rows.gib, np.zeros((len(MEMORY), 0)),
-    RobustLoss(above=0.15, below=0.1, noise=0.1), amplitude=0.15,
+    RobustLoss(above=0.15, below=0.1, noise=0.1),
 )  # fmt: skip
 OWN_LOSS = RobustLoss(above=0.04, below=0.2, noise=0.04)  # of rows of a model for which other models made the prior
 # On a machine that no table has a row far from the law is the law's fault, not a straggler.
-STRANGE = replace(SECONDS, loss=RobustLoss(above=1.0, below=1.0, noise=0.1), amplitude=0.2)
+STRANGE = replace(SECONDS, loss=RobustLoss(above=1.0, below=1.0, noise=0.1))
 STRANGE_PACE = 2.0  # a resource of such a machine may be seven times as fast or slow as that of those known
 PACE = 0.2  # by which machines of the table differ in each resource, as a deviation of the logarithm
 
@@ -88,8 +87,8 @@ class FittedLaw:
         precision: Floats = slopes.T @ slopes / law.loss.noise**2 + np.diag(1 / before.spread**2)
         misses = np.log(measured) - together(theta)
         points = np.concatenate([points_of(part.layouts, part.setting) for part in seen])
-        own = Residuals(law.amplitude, points, misses, law.loss.weights(-misses))
-        residuals = own if others is None else others.and_then(own)
+        weights = law.loss.weights(-misses)
+        residuals = others.and_then(points, misses, weights) if others else Residuals.fit(points, misses, law.loss)
         return cls(law, machines, theta, np.asarray(np.linalg.inv(precision), dtype=np.float64), residuals)
 
     def coefficients(self, machine: str) -> Floats:
@@ -99,11 +98,12 @@ class FittedLaw:
     def predict(self, layouts: Layouts, setting: Setting) -> Floats:
         """Return 10th, 50th and 90th percentiles, (layouts, 3)."""
         centre, deviation = self.expected(layouts, setting)
-        low, high = self.residuals.tails(points_of(layouts, setting))
-        return np.exp(np.stack([centre + low * deviation, centre, centre + high * deviation], axis=1))
+        points = points_of(layouts, setting)
+        low, high = (np.hypot(self.residuals.tail(points, side), EIGHTY * deviation) for side in (-1, 1))
+        return np.exp(np.stack([centre - low, centre, centre + high], axis=1))
 
     def expected(self, layouts: Layouts, setting: Setting) -> tuple[Floats, Floats]:
-        """Return the logarithm of the quantity of layouts, and its deviation."""
+        """Return the logarithm of the quantity of layouts, and its deviation without the noise of a run."""
         logarithms = _logarithms(self.law, self.machines, layouts, setting)
         slopes = slopes_of(logarithms, self.theta)
         missed, variance = self.residuals.expected(points_of(layouts, setting))

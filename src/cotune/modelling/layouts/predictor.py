@@ -65,6 +65,9 @@ class LayoutPredictor:
         return self.memory.coefficients(self.setting.machine.name)
 
 
+SharedLaw = tuple[LogPrior, Residuals | None]
+
+
 @dataclass(frozen=True)
 class LayoutLearner:
     """Other models' rows, fitted once; `fit` adds a model's own few."""
@@ -74,40 +77,32 @@ class LayoutLearner:
 
     @cached_property
     def _seconds(self) -> SharedLaw:
-        return _shared(SECONDS, self.priors.seconds, self.others)
+        return self._shared(SECONDS, self.priors.seconds)
 
     @cached_property
     def _memory(self) -> SharedLaw:
-        return _shared(GIBIBYTES, self.priors.memory, self.others)
+        return self._shared(GIBIBYTES, self.priors.memory)
+
+    def _shared(self, law: CountedLaw, physical: LogPrior) -> SharedLaw:
+        """Return the prior of the next model and what the law misses on the others."""
+        if not self.others:
+            return physical, None
+        machines = {rows.setting.machine.name for rows in self.others}
+        fitted = FittedLaw.fit(law, self.others, physical, pace=PACE if len(machines) > 1 else 0.0)
+        coefficients = fitted.theta[: len(law.coefficients)]
+        return LogPrior(coefficients, np.minimum(physical.spread, BETWEEN_MODELS)), fitted.residuals
 
     def shared(self) -> tuple[Floats, Floats]:
         """Return the logarithms of the coefficients of seconds and memory as the other models together have them."""
-        return self._seconds.prior.centre, self._memory.prior.centre
+        return self._seconds[0].centre, self._memory[0].centre
 
     def fit(self, own: LayoutRows) -> LayoutPredictor:
         """Return forecasts of a model of which these layouts were tried."""
-        return LayoutPredictor(own.setting, self._own(self._seconds, own), self._own(self._memory, own))
+        seconds, memory = self._own(SECONDS, own, *self._seconds), self._own(GIBIBYTES, own, *self._memory)
+        return LayoutPredictor(own.setting, seconds, memory)
 
-    def _own(self, shared: SharedLaw, own: LayoutRows) -> FittedLaw:
+    def _own(self, law: CountedLaw, own: LayoutRows, prior: LogPrior, residuals: Residuals | None) -> FittedLaw:
         # a law that no other model has corrected misses more
-        law = replace(shared.law, loss=OWN_LOSS) if self.others or self.priors.models else shared.law
-        return FittedLaw.fit(law, [own], shared.prior, pace=0.0, others=shared.residuals)
-
-
-@dataclass(frozen=True)
-class SharedLaw:
-    """A law fitted to other models: the prior of the next one, and what it misses on them."""
-
-    law: CountedLaw
-    prior: LogPrior
-    residuals: Residuals | None = None
-
-
-def _shared(law: CountedLaw, physical: LogPrior, others: Sequence[LayoutRows]) -> SharedLaw:
-    if not others:
-        return SharedLaw(law, physical)
-    machines = {rows.setting.machine.name for rows in others}
-    fitted = FittedLaw.fit(law, others, physical, pace=PACE if len(machines) > 1 else 0.0)
-    coefficients = fitted.theta[: len(law.coefficients)]
-    prior = LogPrior(coefficients, np.minimum(physical.spread, BETWEEN_MODELS))
-    return SharedLaw(law, prior, fitted.residuals)
+        if self.others or self.priors.models:
+            law = replace(law, loss=OWN_LOSS)
+        return FittedLaw.fit(law, [own], prior, pace=0.0, others=residuals)

@@ -18,7 +18,6 @@ from cotune.modelling.layouts.seconds import count_terms, step_parts
 from cotune.types import Floats, Ints
 
 _SHORT_LIST = 2000
-PARTS = ("compute", "collectives", "waiting", "bubble", "once")
 PART_WORDS = {
     "compute": "computing",
     "collectives": "collectives of tensor parallelism and sends",
@@ -26,6 +25,7 @@ PART_WORDS = {
     "bubble": "the pipeline's bubble",
     "once": "gradients and the optimiser",
 }
+PARTS = tuple(PART_WORDS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,31 +1,38 @@
 """What a law misses, learnt from layouts that are similar: a Gaussian process over layouts of any models and machines.
 
-    ln measured = ln law + r        cov(r, r') = a^2 M(d)        d^2 = sum_j ((x_j - x'_j) / s_j)^2
+    ln measured = ln law + r        cov(r, r') = a^2 M(d / l)        d^2 = sum_j ((x_j - x'_j) / s_j)^2
 
 M is Matern's correlation of order 3/2. x are doublings (width of the model, tokens of a sequence and of a micro-batch,
-degrees, micro-batches, nodes, speed of the device) and the choices of sharding and recomputing. A run far from the law
-(a straggler) has its noise enlarged by the weight that the robust fit gave it.
+degrees, micro-batches, nodes, speed of the device) and the choices of sharding and recomputing. The amplitude a, the
+noise of one run and the reach l maximise the marginal likelihood times log-normal priors (Rasmussen and Williams, 2006,
+chapter 5). A run far from what the process expects there (a straggler) has its noise enlarged: where all similar runs
+stall, a stalled run is no straggler.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from scipy.optimize import minimize
 
+from cotune.modelling.layouts.fitting import RobustLoss
 from cotune.modelling.layouts.layout import Layouts
 from cotune.modelling.layouts.setting import Setting
-from cotune.predict.process import matern3
+from cotune.predict.process import NOISE, WIDTHS, matern3
 from cotune.types import Floats
 
 EIGHTY = 1.28  # deviations of a normal distribution within which 80 % of it lie
 _NORMAL_ROWS = 10.0  # how many similar rows it takes until their tails count as much as a normal distribution's
-_NOISE = 0.03  # of one measurement, as a deviation of its logarithm
+_TURNS = 3  # of reweighting before and after the scales are fitted
 # Distances at which layouts say about half of what a twin says, chosen with one model of each table left out: doublings
 # of the width, the sequence, tokens of a micro-batch, tp, pp, micro-batches, nodes and device speed; shard, recompute.
 _SCALES = np.array([1.5, 3.0, 2.0, 1.0, 1.0, 3.0, 2.0, 1.0, 1.0, 1.0])
 POINT_AXES = len(_SCALES)
+# Centres of the priors of amplitude, noise and reach, and their deviations. Among 0.12, 0.16 and 0.2 the amplitude was
+# chosen by coverage and by errors on few nodes, with each model of the playbook left out.
+_PRIOR, _WIDTHS = np.log([0.16, NOISE, 1.0]), np.array([WIDTHS["alone"], WIDTHS["noise"], WIDTHS["reach"]])
 
 
 def points_of(layouts: Layouts, setting: Setting) -> Floats:
@@ -47,65 +54,84 @@ def points_of(layouts: Layouts, setting: Setting) -> Floats:
     return np.asarray(np.vstack([doublings, layouts.shard, layouts.recompute]).T / _SCALES)
 
 
-def similarity(one: Floats, other: Floats) -> Floats:
+def similarity(one: Floats, other: Floats, reach: float = 1.0) -> Floats:
     """Return Matern's 3/2 correlation of points (rows) with others (columns)."""
     squares = np.sum(one**2, axis=1)[:, None] + np.sum(other**2, axis=1)[None, :] - 2 * one @ other.T
-    return matern3(np.sqrt(np.maximum(squares, 0)))
+    return matern3(np.sqrt(np.maximum(squares, 0)) / reach)
 
 
 @dataclass(frozen=True)
 class Residuals:
     """The process of what a law misses, given rows of which that is known."""
 
-    amplitude: float
+    scales: Floats  # logarithms of the amplitude, of one run's noise, and of the reach
     points: Floats
     misses: Floats  # ln measured - ln law
-    weights: Floats  # of each row in the robust fit, 1 for one that is near the law
+    weights: Floats  # of each row, 1 for one that is near what the process expects
 
-    def and_then(self, other: Residuals) -> Residuals:
+    @classmethod
+    def fit(cls, points: Floats, misses: Floats, loss: RobustLoss) -> Residuals:
+        """Return the process of these rows, its scales the most likely ones."""
+        process = cls(_PRIOR, points, misses, loss.weights(-misses))
+        if not len(misses):
+            return process
+        weighted = process._reweighted(loss)
+        options = {"initial_simplex": _PRIOR + np.vstack([np.zeros(3), 0.5 * np.eye(3)]), "maxfev": 50}
+        bounds = np.stack([_PRIOR - 3 * _WIDTHS, _PRIOR + 3 * _WIDTHS], axis=1)
+        found = minimize(weighted._surprise, _PRIOR, method="Nelder-Mead", bounds=bounds, options=options)
+        return replace(weighted, scales=found.x)._reweighted(loss)
+
+    def _reweighted(self, loss: RobustLoss) -> Residuals:
+        """Return the process with the weight that each row has by its distance from what is expected there."""
+        process = self
+        for _ in range(_TURNS):
+            left = process._variances * (process._precision @ process.misses)
+            process = replace(process, weights=loss.weights(-left))
+        return process
+
+    def _surprise(self, scales: Floats) -> float:
+        """Return minus the logarithm of the marginal likelihood of the rows times the prior, at other scales."""
+        covariance = replace(self, scales=scales)._noisy_covariance
+        explained = self.misses @ np.linalg.solve(covariance, self.misses)
+        return 0.5 * float(explained + np.linalg.slogdet(covariance)[1] + np.sum(((scales - _PRIOR) / _WIDTHS) ** 2))
+
+    def and_then(self, points: Floats, misses: Floats, weights: Floats) -> Residuals:
         """Return the process of these rows and others."""
-        return Residuals(
-            self.amplitude,
-            np.concatenate([self.points, other.points]),
-            np.concatenate([self.misses, other.misses]),
-            np.concatenate([self.weights, other.weights]),
-        )
+        pairs = (self.points, points), (self.misses, misses), (self.weights, weights)
+        return Residuals(self.scales, *map(np.concatenate, pairs))
+
+    @cached_property
+    def _variances(self) -> Floats:
+        """Return the variance of the noise of each row."""
+        return np.asarray(np.exp(2 * self.scales[1]) / self.weights)
 
     @cached_property
     def _precision(self) -> Floats:
         """Return the inverse of the covariance of the rows."""
-        covariance = self._covariance(self.points, self.points) + np.diag(_NOISE**2 / self.weights)
-        return np.asarray(np.linalg.inv(covariance), dtype=np.float64)
+        return np.asarray(np.linalg.inv(self._noisy_covariance), dtype=np.float64)
+
+    @property
+    def _noisy_covariance(self) -> Floats:
+        return np.asarray(self._covariance(self.points, self.points) + np.diag(self._variances))
 
     def expected(self, points: Floats) -> tuple[Floats, Floats]:
-        """Return the mean of what is missed at points, and its variance, one measurement's noise included."""
+        """Return the mean of what is missed at points, and its variance without the noise of a run."""
         shared = self._covariance(points, self.points)
         explained = np.sum((shared @ self._precision) * shared, axis=1)
-        return shared @ (self._precision @ self.misses), np.maximum(self.amplitude**2 - explained, 0.0) + _NOISE**2
+        return shared @ (self._precision @ self.misses), np.maximum(np.exp(2 * self.scales[0]) - explained, 0.0)
 
-    @cached_property
-    def _surprises(self) -> Floats:
-        """Return by how many deviations each row is missed when it is predicted from all the others."""
-        diagonal = np.diag(self._precision)
-        missed = (self._precision @ self.misses) / diagonal
-        # a straggler's own noise was enlarged; for the next run of this kind it is not known whether it straggles
-        variance = 1 / diagonal - _NOISE**2 / self.weights + _NOISE**2
-        return np.asarray(missed / np.sqrt(variance))
+    def tail(self, points: Floats, side: int) -> Floats:
+        """Return how far the upper (side 1) or lower (-1) tenth of similar rows lies, predicted from all the others.
 
-    def tails(self, points: Floats) -> tuple[Floats, Floats]:
-        """Return the deviations below and above the expected between which 80 % of similar layouts lie.
-
-        Few rows say little of tails: the normal distribution's counts as `_NORMAL_ROWS` similar rows.
+        Few rows say little of tails: the normal distribution of the noise counts as `_NORMAL_ROWS` similar rows.
         """
-        if not len(self.misses):
-            return np.full(len(points), -EIGHTY), np.full(len(points), EIGHTY)
-        similar = similarity(points, self.points) ** 2
-        rows = similar.sum(axis=1)
-        order = np.argsort(self._surprises)
-        summed = np.cumsum(similar[:, order], axis=1) / np.maximum(rows, 1e-12)[:, None]
-        low, high = (self._surprises[order][np.argmax(summed >= share - 1e-9, axis=1)] for share in (0.1, 0.9))
-        share = rows / (rows + _NORMAL_ROWS)
-        return share * np.minimum(low, 0) - (1 - share) * EIGHTY, share * np.maximum(high, 0) + (1 - share) * EIGHTY
+        missed = side * (self._precision @ self.misses) / np.diag(self._precision)
+        order = np.argsort(missed)
+        similar = np.cumsum(similarity(points, self.points[order], np.exp(self.scales[2])) ** 2, axis=1)
+        rows = np.max(similar, axis=1, initial=1e-12)
+        tenth = np.append(missed[order], 0.0)[np.sum(similar < 0.9 * rows[:, None] - 1e-9, axis=1)]
+        normal = EIGHTY * np.exp(self.scales[1])
+        return np.asarray((rows * np.maximum(tenth, 0) + _NORMAL_ROWS * normal) / (rows + _NORMAL_ROWS))
 
     def covariance(self, points: Floats) -> Floats:
         """Return the covariance of what is missed at points."""
@@ -113,4 +139,4 @@ class Residuals:
         return np.asarray(self._covariance(points, points) - shared @ self._precision @ shared.T)
 
     def _covariance(self, one: Floats, other: Floats) -> Floats:
-        return np.asarray(self.amplitude**2 * similarity(one, other))
+        return np.asarray(np.exp(2 * self.scales[0]) * similarity(one, other, np.exp(self.scales[2])))
