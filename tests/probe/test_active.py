@@ -109,7 +109,7 @@ def test_what_was_spent_in_vain_speaks_against_hoping_on_and_what_was_paid_befor
     recording: Recording, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tight = Truth(recording).goals()[0]
-    goal = replace(tight, deadline=0.9 * (tight.deadline or 0.0))
+    goal = replace(tight, deadline=0.85 * (tight.deadline or 0.0))  # a little too early for any config
     spent = sum(sample.device_seconds for sample in measured(recording, goal))
     monkeypatch.setattr(ActiveDesign, "_spent", lambda *_: 0.0)
     unmoved = sum(sample.device_seconds for sample in measured(recording, goal))

@@ -13,9 +13,6 @@ from dataclasses import dataclass
 class Constants:
     """What the sources chose."""
 
-    # luck_median: zeus, own; left out 0.727, in sample 0.612
-    luck_median: float = 0.08  # of sigma between runs, in ln epochs
-    luck_width: float = 0.7  # of ln sigma
     # few_configs: dlperf, elasticflow, gavel, llm, mlperf, pollux, vtrain, zeus, own; left out 0.423, in sample 0.42
     few_configs: float = 0.0  # a process of n samples is over-confident by this / n
     usual_surprise: float = 0.75  # deviations by which a process usually misses samples left out

@@ -33,7 +33,6 @@ from cotune.predict import (
 from cotune.predict.accuracy import AccuracyOutlook, accuracy_outlook
 from cotune.predict.annealing import annealing_of, contradiction
 from cotune.predict.ends import end_words
-from cotune.predict.luck import Luck
 from cotune.predict.memory import MemoryLaw
 from cotune.predict.predictors.curve import Held
 from cotune.predict.recipes import Recipes
@@ -48,7 +47,6 @@ from cotune.types import Cause, Cluster, Config, Floats, Job, Mask, Sample
 from cotune.units import counted
 
 _FEW_CONFIGS = 4096
-_KNOWABLE = 0.042  # of ln epochs: how far one probe's run may mislead about its recipe, before luck is counted
 _REPEATS = 9  # of one config that tell its seconds; one more where their number is even, so that the median stays
 Answer = TypeVar("Answer")
 
@@ -77,12 +75,10 @@ class Forecaster:
     successes: tuple[Success, ...] = ()
     before: Callable[[], Forecaster] | None = None  # without the last of them
 
-    def knowable(self) -> Forecaster:
-        """Return the same as far as probes can tell: what they trained stays so, and other runs differ by little."""
+    def going_on(self) -> Forecaster:
+        """Return the forecast of runs that resume from what probes left, where they left anything."""
         law = self.continuing or self.accuracy
-        return (
-            self if law is None else replace(self, accuracy=_settled(law), continuing=None, successes=(), before=None)
-        )
+        return replace(self, accuracy=law, continuing=None, successes=(), before=None)
 
     def __call__(self, configs: Configs, max_epochs: int) -> Outlook:
         """Return the outlook of some configs over 1, 2, ... `max_epochs` epochs."""
@@ -158,11 +154,6 @@ class Forecaster:
         for failed in self.broken:
             result |= configs.same(failed)
         return result
-
-
-@lru_cache(KEPT)
-def _settled(outlook: AccuracyOutlook) -> AccuracyOutlook:
-    return replace(outlook, luck=Luck.of(_KNOWABLE))
 
 
 def _kept(predict: Callable[..., Answer], configs: Configs, *more: int) -> Answer:

@@ -1,20 +1,19 @@
-"""How far two runs of one recipe lie apart: a prior learnt from repeats, updated by this job's own.
+"""How far two runs of one recipe lie apart: a prior of other jobs, updated by this job's own curves.
 
     ln S = ln S(recipe) + sigma t4 / sqrt(2)            S: epochs to a target; sigma is a deviation
     ln sigma ~ N(ln MEDIAN, WIDTH)  x  p(repeats | sigma)  x  p(wiggle | sigma)
 
-sigma lies on a grid. Repeats of a recipe tell it by how far apart they reach the same levels; one evaluation more
-of the same run tells nothing of it. What a run does tell is its wiggle: where evaluations jump about a smooth curve by
-w and the curve rises by s for each whole logarithm of epochs, sigma is hardly below WIGGLE w / s. It is a floor: a
-smooth run may be as lucky as any.
-After k runs of a recipe one more lies
+sigma lies on a grid. Repeats of a recipe are evidence by how far apart they reach the same levels. A single run is
+evidence by its wiggle w, which is how far its evaluations lie off a smooth curve, in ln epochs:
+
+    ln sigma = ln(RATIO w) +- sqrt(RATIO_WIDTH^2 + variance of ln w)
+
+It counts both ways: runs with orderly curves end together, runs with rough ones do not. Further evaluations of one run
+lessen the second variance (that of the logarithm of a chi-squared), never the first. After k runs one more lies
 
     sigma t4 / sqrt(2) x sqrt(1 + 1/k)                  from their mean, averaged over sigma
 
 (`scatter.py`), which has long tails. Some runs stall and never arrive: the least lucky NEVER of all draws.
-
-The prior is that of plain scripts. Tuned and annealed industrial runs (MLPerf) are another population, whose sigma is a
-fifth of it; a user's script is seldom one of these, and its repeats say so soon when it is.
 """
 
 from __future__ import annotations
@@ -24,9 +23,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+from scipy.special import polygamma
 
-from cotune.predict.constants import CONSTANTS
-from cotune.predict.ends import roughness
 from cotune.predict.samples import LearningCurve, by_global_batch
 from cotune.predict.scatter import Scatter
 from cotune.types import Floats
@@ -34,25 +32,35 @@ from cotune.types import Floats
 
 @dataclass(frozen=True, slots=True)
 class LuckPrior:
-    """What other jobs say of the spread between runs.
+    """What other jobs say of run-to-run variance; sigma is the deviation of ln epochs between runs of one recipe."""
 
-    Median and width: own recordings, Zeus and AlgoPerf (plain scripts; 676 groups of repeats), not MLPerf, whose
-    tuned runs have a median of 0.02 to 0.04. Wiggle: own recordings, between / wiggle 1.14 in the median, 0.85 to 2.3.
-    """
+    median: float = 0.05
+    """Median of sigma over 28 tasks is 0.041: plain scripts have up to 0.28, tuned and annealed ones down to 0.002."""
 
-    median: float = CONSTANTS.luck_median  # of sigma
-    width: float = CONSTANTS.luck_width  # of ln sigma
-    freedom: float = 4.0  # of Student's t
-    never: float = 0.01  # of runs stall
-    wiggle: float = 1.3  # sigma over wiggle / slope
-    wiggle_width: float = 0.5  # of its logarithm
-    misfit: float = 0.12  # of ln epochs: how far recipes lie from the fitted law (fixed rates 0.15 to 0.2, tuned 0.04)
+    width: float = 1.0
+    """Deviation of ln sigma between these tasks is 1.04, of which a kind of jobs alone has less."""
+
+    ratio: float = 1.25
+    """Sigma over wiggle in the geometric mean of 16 tasks, own and recent MLPerf; 1.13 to 1.31 with each left out."""
+
+    ratio_width: float = 0.6
+    """Deviation of its logarithm between and within these tasks; 0.49 to 0.66 with each left out."""
+
+    freedom: float = 4.0
+    """Degrees of freedom of Student's t."""
+
+    never: float = 0.01
+    """Share of runs that stall."""
+
+    misfit: float = 0.12
+    """Deviation of ln epochs of recipes from the fitted law: 0.15 to 0.2 at fixed rates, 0.04 where they are tuned."""
 
 
 PRIOR = LuckPrior()
 _LEVELS = (0.5, 0.75, 1.0)  # of the rise that repeats share, at which they are compared
 _LEAST = 0.005  # deviation of ln epochs: no clockwork is better
-_FEWEST_POINTS = 6  # of a curve whose wiggle tells something
+_LATER = 0.25  # of a curve's epochs, from which on a polynomial in ln epochs follows it
+_DEGREE = 2  # of that polynomial: a parabola
 NEVER = 1e4  # deviations: below every target, but where nothing deviates
 
 
@@ -62,11 +70,6 @@ class Luck:
 
     scatter: Scatter
     never: float = PRIOR.never
-
-    @classmethod
-    def of(cls, sigma: float) -> Luck:
-        """Return the luck of a job whose sigma is known, all of whose runs arrive."""
-        return cls(Scatter.of(sigma), 0.0)
 
     def deviation(self, runs: float = 1.0) -> float:
         """Return one deviation of ln epochs of one more run after so many: nine in ten are within Z90 of it."""
@@ -94,9 +97,11 @@ def _luck(found: tuple[LearningCurve, ...]) -> Luck:
     groups = [same for same in by_global_batch(found).values() if len(same) > 1]
     apart = [(len(same), far) for same in groups if (far := _apart(same)) is not None]
     scatter = Scatter.prior(PRIOR.median, PRIOR.width, PRIOR.freedom).after(apart)
-    if (own := _wiggle(found)) is not None:
-        short = np.minimum(np.log(scatter.sigmas / (PRIOR.wiggle * own)), 0.0)
-        scatter = scatter.weighted(-0.5 * (short / PRIOR.wiggle_width) ** 2)
+    if wiggles := [wiggle for curve in found if (wiggle := _wiggle(curve)) is not None]:
+        logs, variances = np.array(wiggles).T
+        middle = np.log(PRIOR.ratio) + np.average(logs, weights=1 / variances)
+        variance = PRIOR.ratio_width**2 + 1 / np.sum(1 / variances)
+        scatter = scatter.weighted(-0.5 * (np.log(scatter.sigmas) - middle) ** 2 / variance)
     return Luck(scatter)
 
 
@@ -113,14 +118,15 @@ def _apart(same: Sequence[LearningCurve]) -> float | None:
     return max(float(np.sqrt(np.var(np.array(logs), axis=0, ddof=1).mean())), _LEAST)
 
 
-def _wiggle(found: Sequence[LearningCurve]) -> float | None:
-    """Return the wiggle of the curves over what they rise for each logarithm of epochs."""
-    told = []
-    for curve in found:
-        if len(curve.epochs) < _FEWEST_POINTS:
-            continue
-        later = curve.epochs >= curve.epochs[-1] / 4
-        slope = float(np.polyfit(np.log(curve.epochs[later]), curve.accuracy[later], 1)[0]) if later.sum() > 2 else 0.0
-        if slope > 0 and (rough := roughness(curve)) > 0:
-            told.append(rough / slope)
-    return float(np.median(told)) if told else None
+def _wiggle(curve: LearningCurve) -> tuple[float, float] | None:
+    """Return the logarithm of how far evaluations lie off a smooth curve, in ln epochs, and its variance."""
+    later = curve.epochs >= _LATER * curve.epochs[-1]
+    logs, values = np.log(curve.epochs[later]), curve.accuracy[later]
+    freedom = len(values) - _DEGREE - 1
+    slope = float(np.polyfit(logs, values, 1)[0]) if freedom > 0 else 0.0
+    if slope <= 0:
+        return None
+    residual = values - np.polyval(np.polyfit(logs, values, _DEGREE), logs)
+    wiggle = max(float(np.sqrt(residual @ residual / freedom)) / slope, _LEAST)
+    bias = (polygamma(0, freedom / 2) - np.log(freedom / 2)) / 2
+    return float(np.log(wiggle) - bias), float(polygamma(1, freedom / 2)) / 4

@@ -45,11 +45,6 @@ class Scatter:
         scale = Z90 / float(stdtrit(freedom, 0.9)) if usual else float(np.sqrt((freedom - 2) / freedom))
         return cls(median * np.exp(width * steps), weights / weights.sum(), freedom, scale)
 
-    @classmethod
-    def of(cls, sigma: float, freedom: float = 100.0) -> Scatter:
-        """Return the scatter of what is known well."""
-        return cls(np.array([sigma]), np.ones(1), freedom, 1.0)
-
     def weighted(self, score: Floats) -> Scatter:
         """Return it with a log likelihood of each sigma taken in."""
         weights = self.weights * np.exp(score - score.max())

@@ -269,8 +269,8 @@ class ActiveDesign:
         return forecast(self._configs, 1).epoch_seconds
 
     def _assessed(self, job: Job, samples: Sequence[Sample]) -> Assessment:
-        """Return every config judged as far as probes can tell: the luck of one more run no probe would lessen."""
-        forecast = forecaster(job, samples, self.cluster).knowable()
+        """Return every config judged as the planner judges it, by runs that resume from the probes where they can."""
+        forecast = forecaster(job, samples, self.cluster).going_on()
         return assess(forecast(self._configs, self.goal.max_epochs), self.goal, self.cluster, self.job.sign)
 
     def _cheapest(self, found: Assessment, feasible: Mask, able: Mask) -> int:
