@@ -1,8 +1,8 @@
 """Accuracy of many recipes after each epoch: median, spread to either side, and where it comes from.
 
     pace^2  = luck^2 + (batch x doublings)^2                                a deviation of ln epochs
-    below^2 = (curve(e) - curve(e / exp(pace)))^2 + level^2 + noise^2 + later^2
-    above^2 = (curve(e exp(pace)) - curve(e))^2   + level^2 + noise^2 + later^2
+    below^2 = max(curve(e) - curve(e / exp(pace)), noise)^2 + level^2 + later^2
+    above^2 = max(curve(e exp(pace)) - curve(e), noise)^2   + level^2 + later^2
 
 Two runs of one recipe, or of two batches, learn much the same at another pace: what is not known is how many epochs an
 accuracy takes, rather than how much accuracy an epoch gives.
@@ -156,8 +156,7 @@ class AccuracyOutlook:
             above = np.minimum(above, self._quickest(alike, median, apart(median, early, luck)[1], epochs))
         ends = self.annealing.noise if self.annealing else 0.0
         noise = np.interp(near.place, np.arange(len(self.noise)), self.noise)
-        always = (self.level * near.far + _COLLAPSED * self.range * near.broken) ** 2 + noise**2 + ends**2
-        always = always[:, None]
+        always = ((self.level * near.far + _COLLAPSED * self.range * near.broken) ** 2 + ends**2)[:, None]
         doublings = np.maximum(np.log2(epochs)[None, :] - near.end[:, None], 0.0)
         few = self.few if self.annealing is None else 0.0  # the ends of annealed runs have a noise of their own
         later = max(_LATER * self.range, few) * doublings
@@ -166,12 +165,14 @@ class AccuracyOutlook:
         ended = np.clip(np.ceil(2**near.end / step).astype(np.int64) - 1, 0, len(epochs) - 1)
         risen = np.maximum(best - np.take_along_axis(best, ended[:, None], axis=1), 0.0)
         rising = (1 - near.turned)[:, None]
-        spread = np.sqrt(above**2 + always + (rising * later) ** 2)
-        fall = np.sqrt(below**2 + always + np.minimum(later, risen / _UNLUCKY) ** 2)
+        # The variance between runs was learnt where they cross targets, by evaluations whose noise it holds already.
+        each = noise[:, None]
+        spread = np.sqrt(np.maximum(above, each) ** 2 + always + (rising * later) ** 2)
+        fall = np.sqrt(np.maximum(below, each) ** 2 + always + np.minimum(later, risen / _UNLUCKY) ** 2)
         self._put_certain(configs, epochs, best, spread, fall)
         if self.annealing is None:
             self._put_never(best, epochs)
-        other = (above**2 + below**2) / 2 + always + later**2 + (_RUN * self.range) ** 2
+        other = (above**2 + below**2) / 2 + each**2 + always + later**2 + (_RUN * self.range) ** 2
         return Learning(
             recipe=np.arange(configs.length),
             best=best,

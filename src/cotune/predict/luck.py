@@ -69,7 +69,6 @@ class Luck:
     """What is known of the spread between runs, in ln epochs; some runs never arrive."""
 
     scatter: Scatter
-    never: float = PRIOR.never
 
     def deviation(self, runs: float = 1.0) -> float:
         """Return one deviation of ln epochs of one more run after so many: nine in ten are within Z90 of it."""
@@ -83,7 +82,7 @@ class Luck:
     def draws(self, normal: Floats) -> Floats:
         """Return standard normal draws bent to the tails of this luck, some of them never arriving."""
         bent = self.scatter.draws(normal)
-        bent[np.argsort(normal, kind="stable")[: int(np.ceil(self.never * len(normal)))]] = -NEVER
+        bent[np.argsort(normal, kind="stable")[: int(np.ceil(PRIOR.never * len(normal)))]] = -NEVER
         return bent
 
 
@@ -123,10 +122,10 @@ def _wiggle(curve: LearningCurve) -> tuple[float, float] | None:
     later = curve.epochs >= _LATER * curve.epochs[-1]
     logs, values = np.log(curve.epochs[later]), curve.accuracy[later]
     freedom = len(values) - _DEGREE - 1
-    slope = float(np.polyfit(logs, values, 1)[0]) if freedom > 0 else 0.0
+    slope = np.polyfit(logs, values, 1)[0] if freedom > 0 else 0.0
     if slope <= 0:
         return None
     residual = values - np.polyval(np.polyfit(logs, values, _DEGREE), logs)
-    wiggle = max(float(np.sqrt(residual @ residual / freedom)) / slope, _LEAST)
-    bias = (polygamma(0, freedom / 2) - np.log(freedom / 2)) / 2
-    return float(np.log(wiggle) - bias), float(polygamma(1, freedom / 2)) / 4
+    wiggle = max(np.sqrt(residual @ residual / freedom) / slope, _LEAST)
+    half = freedom / 2
+    return np.log(wiggle) - (polygamma(0, half) - np.log(half)) / 2, polygamma(1, half) / 4
