@@ -1,15 +1,17 @@
 """How well are the ends of longer annealed runs foretold from a few short ones? Two networks, five schedules.
 
-    python benchmarks/annealed_ends.py [CURVES.jsonl] [--json]
+    python benchmarks/annealed_ends.py [CURVES.jsonl] [--posterior [PRIORS]] [--json]
 
 Every schedule (cosine, linear, each with and without an epoch of warm-up, one cycle) is trained with lengths of 2 to 12
 epochs, three batches and two seeds (five minutes; kept in CURVES.jsonl, and read from there). Of one seed a profile is
 shown: runs of 2 epochs at each batch, one of 3, and one of 6 epochs, or the first 5 of one of 12. The ends of runs of
 3, 4, 8 and 12 epochs are then forecast; the mean of both seeds judges the median, the other seed the 80 % interval.
+With --posterior `lab/learning` answers, with PRIORS/annealed.json as its prior where there is one.
 """
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import json
 import math
@@ -24,6 +26,9 @@ import torch
 from sklearn.datasets import load_digits
 from torch import nn
 
+from cotune.lab.learning import CurvePrior
+from cotune.lab.learning.job_runs import posterior_of
+from cotune.lab.learning.prior import without
 from cotune.predict.learn import forecaster
 from cotune.space import Configs
 from cotune.types import Z90, Cluster, Config, Evaluation, Job, Sample, Schedule
@@ -59,14 +64,19 @@ class Judged:
 
 def main() -> int:
     """Train or read the curves, and print how far ends are off."""
-    words = [word for word in sys.argv[1:] if word != "--json"]
-    path = Path(words[0]) if words else None
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("curves", type=Path, nargs="?")
+    parser.add_argument("--posterior", type=Path, nargs="?", const=Path(), metavar="PRIORS", help="let it answer")
+    parser.add_argument("--json", action="store_true", help="print a summary as JSON too")
+    asked = parser.parse_args()
+    path = asked.curves
+    prior = None if asked.posterior is None else without(asked.posterior, "annealed")
     summary = []
     known = [_read(line) for line in path.read_text().splitlines()] if path is not None and path.exists() else []
     runs = {_key(run): run for run in (known or _trained(path))}
     print("| seen | schedule | ends | off, mean | off, size | inside 80 % |\n| --- | --- | --- | --- | --- | --- |")
     for cut in (False, True):
-        found = list(_judged(runs, cut=cut))
+        found = list(_judged(runs, cut=cut, prior=prior))
         for shape in (*get_args(Shape), "all"):
             own = [one for one in found if shape in (one.shape, "all")]
             off = np.array([one.off for one in own])
@@ -76,7 +86,7 @@ def main() -> int:
                 {"seen": seen, "schedule": shape, "size": float(np.abs(off).mean()), "inside": float(inside)}
             )
             print(f"| {seen} | {shape} | {len(own)} | {off.mean():+.3f} | {np.abs(off).mean():.3f} | {inside:.0%} |")
-    if len(words) < len(sys.argv) - 1:
+    if asked.json:
         print(json.dumps({"summary": summary}))
     return 0
 
@@ -175,20 +185,43 @@ def _rate(shape: Shape, share: float, warm: float) -> float:
     return (1 + math.cos(math.pi * share)) / 2 if shape.startswith("cosine") else 1 - share
 
 
-def _judged(runs: dict[tuple[Task, Shape, int, int, int], Run], *, cut: bool) -> Iterator[Judged]:
+def _judged(
+    runs: dict[tuple[Task, Shape, int, int, int], Run], *, cut: bool, prior: CurvePrior | None
+) -> Iterator[Judged]:
     schedules: dict[Shape, Schedule] = {shape: _said(shape) for shape in get_args(Shape)}
     for task, shape, seed, batch in itertools.product(get_args(Task), get_args(Shape), SEEDS, BATCHES):
         shown = [(one, 2) for one in BATCHES] + [(BATCHES[0], 3), (batch, LENGTHS[-1] if cut else 6)]
         samples = [_sample(runs[task, shape, seed, *one]) for one in shown]
         job = Job("annealed", examples=3000, schedule=schedules[shape])
-        learning = forecaster(job, samples, Cluster())(Configs.of([samples[-1].config]), LENGTHS[-1]).learning
-        assert learning is not None
+        interval = _at_present(job, samples) if prior is None else _by_posterior(job, samples, prior)
         for length in ASKED:
-            place = int(learning.column(0, np.array([float(length)]))[0])
-            middle = float(learning.best[0, place])
+            low, middle, high = interval(length)
             ends = [runs[task, shape, one, batch, length].curve[-1] for one in SEEDS]
-            low, high = middle - Z90 * learning.fall[0, place], middle + Z90 * learning.spread[0, place]
             yield Judged(shape, middle - float(np.mean(ends)), bool(low <= ends[1 - seed] <= high))
+
+
+def _at_present(job: Job, samples: list[Sample]) -> Callable[[int], tuple[float, float, float]]:
+    """Return what `cotune plan` forecasts of the end of a run of a length: low, middle and high."""
+    learning = forecaster(job, samples, Cluster())(Configs.of([samples[-1].config]), LENGTHS[-1]).learning
+    assert learning is not None
+
+    def interval(length: int) -> tuple[float, float, float]:
+        place = int(learning.column(0, np.array([float(length)]))[0])
+        middle = float(learning.best[0, place])
+        return middle - Z90 * learning.fall[0, place], middle, middle + Z90 * learning.spread[0, place]
+
+    return interval
+
+
+def _by_posterior(job: Job, samples: list[Sample], prior: CurvePrior) -> Callable[[int], tuple[float, float, float]]:
+    """Return the same of the posterior."""
+    found, batch = posterior_of(job, samples, prior), samples[-1].config.global_batch
+
+    def interval(length: int) -> tuple[float, float, float]:
+        low, middle, high = np.quantile(found.paths(batch, np.array([float(length)])), (0.1, 0.5, 0.9))
+        return float(low), float(middle), float(high)
+
+    return interval
 
 
 def _said(shape: Shape) -> Schedule:

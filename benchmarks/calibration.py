@@ -16,6 +16,7 @@ against a run that was not shown. The score of a forecast F of the epochs N is t
 
     sum over epochs e of (F(e) - [N <= e])^2 ln(1 + 1/e)                       the lower the better
 
+With --posterior `lab/learning` answers these alone, with PRIORS/SOURCE.json as its prior where there is one.
 Each constant of `predict/accuracy.py` is varied by itself; a row shows the mean over data sets (recordings
 of the same curves are one), and in how many cases that value is best when a data set is left out.
 
@@ -33,6 +34,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -44,6 +46,9 @@ from cotune.lab.bench.planning import useful  # the very goals of the benchmark
 from cotune.lab.bench.prediction import AT_LEAST_MORE, designed
 from cotune.lab.bench.tasks import recording_folders
 from cotune.lab.bench.truth import Truth, halves_of
+from cotune.lab.learning import first_met
+from cotune.lab.learning.job_runs import posterior_of
+from cotune.lab.learning.prior import CurvePrior, without
 from cotune.plan.assess import assess
 from cotune.predict import accuracy as _accuracy
 from cotune.predict.learn import _accuracy as learnt_accuracy
@@ -193,9 +198,17 @@ def curves_table(folders: list[Path]) -> None:
             print(f"{name:14s}{value:8g}{own:9.4f}   {count or ''}{'  shipped' if value == shipped else ''}")
 
 
-def epochs_score(recording: Recording) -> float:
+def epochs_score(recording: Recording, prior: CurvePrior | None = None) -> float:
     """Return the mean score of the epochs forecast for the batches of a recording."""
-    return float(np.mean(list(epochs_missed(recording))))
+    return float(np.mean(list(epochs_missed(recording, prior))))
+
+
+def posterior_scores(folders: list[Path], priors: Path) -> Iterator[float]:
+    """Print and yield the score of the posterior on each recording; those of the same curves are one."""
+    recordings = {str(one.curves): (one, folder) for folder in folders if (one := read(folder)).times and one.curves}
+    for one, folder in recordings.values():
+        yield (score := epochs_score(one, without(priors, folder.parent.name)))
+        print(f"{one.name:45s}{score:9.4f}", file=sys.stderr)
 
 
 def scored(recordings: list[Recording], name: str, value: float) -> list[float]:
@@ -205,8 +218,8 @@ def scored(recordings: list[Recording], name: str, value: float) -> list[float]:
     return list(map(epochs_score, recordings))
 
 
-def epochs_missed(recording: Recording) -> Iterator[float]:
-    """Yield the score of the epochs forecast for each batch, from starts of a few."""
+def epochs_missed(recording: Recording, prior: CurvePrior | None = None) -> Iterator[float]:
+    """Yield the score of the epochs forecast for each batch, from starts of a few; with a prior by the posterior."""
     job, last = recording.job, recording.last_epoch
     runs = {
         batch: job.sign * np.array([curve.at_whole_epochs(last) for curve in seeds])
@@ -222,15 +235,20 @@ def epochs_missed(recording: Recording) -> Iterator[float]:
         some = rng.choice(batches, min(1 + start % 4, len(batches) - 1), replace=False)
         shown = {int(batch): int(rng.integers(len(runs[batch]))) for batch in some}
         samples = [start_of(batch, runs[batch][seed], target, job.sign) for batch, seed in shown.items()]
-        forecast = forecaster(job, samples, recording.cluster)
-        configs = Configs.of([sample_config(batch) for batch in batches])
-        found = assess(forecast(configs, last), Goal(job.sign * target, max_epochs=last), recording.cluster, job.sign)
+        if prior is None:
+            forecast = forecaster(job, samples, recording.cluster)
+            configs = Configs.of([sample_config(batch) for batch in batches])
+            goal = Goal(job.sign * target, max_epochs=last)
+            needed = assess(forecast(configs, last), goal, recording.cluster, job.sign).needed
+        else:
+            found, epochs = posterior_of(job, samples, prior), np.arange(1.0, last + 1)
+            needed = np.array([first_met(found.paths(batch, epochs), epochs, target) for batch in batches])
         for row, batch in enumerate(batches):
             hidden = [run for seed, run in enumerate(runs[batch]) if shown.get(batch) != seed]
             if hidden:
                 run = hidden[int(rng.integers(len(hidden)))]
                 known = np.isfinite(run)
-                told = (found.needed[row][:, None] <= np.arange(1, last + 1)).mean(axis=0)
+                told = (needed[row][:, None] <= np.arange(1, last + 1)).mean(axis=0)
                 came = np.maximum.accumulate(np.where(known, run, -np.inf)) >= target
                 yield float(((told - came) ** 2 * weights)[known.argmax() : last - known[::-1].argmax()].sum())
 
@@ -301,9 +319,13 @@ def main() -> None:
     parser.add_argument("--outside", action="store_true", help="only the intervals of seconds of more workers")
     parser.add_argument("--curves", action="store_true", help="only the epochs to a target")
     parser.add_argument("--json", action="store_true", help="only the score of these as shipped, as JSON")
+    parser.add_argument("--posterior", type=Path, nargs="?", const=Path(), metavar="PRIORS", help="let it answer these")
     parser.add_argument("--met", action="store_true", help="only the probabilities")
     asked = parser.parse_args()
     folders = recording_folders(asked.recordings)
+    if asked.posterior is not None:
+        print(json.dumps({"score": float(np.mean(list(posterior_scores(folders, asked.posterior))))}))
+        return
     if asked.json:
         print(json.dumps({"score": float(np.mean([epochs_score(one) for one in with_curves(folders)]))}))
         return

@@ -1,11 +1,13 @@
 """What two, three, five or eight evaluations tell of later ones: do intervals of the best so far hold?
 
-    python benchmarks/few_evaluations.py RECORDINGS... [--json]
+    python benchmarks/few_evaluations.py RECORDINGS... [--posterior [PRIORS]] [--json]
 
 One to three batches of a recording are cut after so many evaluations; the best of one of them is forecast twice, four
 and eight times later, and held against another run of it where there is one. The score of an 80 % interval is
 
     (high - low + 10 x what lies outside) / range of all recorded values                   the lower the better
+
+With --posterior `lab/learning` answers, with PRIORS/SOURCE.json as its prior where there is one.
 
 Every source weighs the same, every cell of it too. Bias is how far the truth lies above the forecast's middle.
 """
@@ -15,14 +17,17 @@ from __future__ import annotations
 import argparse
 import json
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from cotune.lab.bench.tasks import grouped, recording_folders
+from cotune.lab.learning.job_runs import posterior_of
+from cotune.lab.learning.prior import without
 from cotune.predict import TooFewSamples
 from cotune.predict.learn import forecaster
 from cotune.recording import Recording, read
@@ -36,6 +41,9 @@ DRAWS = 6
 MOST_EPOCHS = 60
 JUDGES = 7
 LOW, HIGH = 0.1, 0.9
+
+
+Intervals = Callable[[int], tuple[float, float, float]]  # low, middle and high after an epoch
 
 
 @dataclass(frozen=True)
@@ -60,10 +68,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("recordings", type=Path, nargs="+")
     parser.add_argument("--json", action="store_true", help="print the means of each source alone, as JSON")
+    parser.add_argument("--posterior", type=Path, nargs="?", const=Path(), metavar="PRIORS", help="let it answer")
     asked = parser.parse_args()
     folders = recording_folders(asked.recordings)
     with ProcessPoolExecutor(2) as pool:
-        found = [one for rows in pool.map(judged, folders) for one in rows]
+        found = [one for rows in pool.map(partial(judged, priors=asked.posterior), folders) for one in rows]
     cells = grouped(found, lambda one: (one.source, one.shown, one.later))
     told = [(source, *summary(rows)) for (source, _, _), rows in cells.items()]
     by_source = {
@@ -89,7 +98,7 @@ def summary(rows: Sequence[Judged]) -> tuple[float, float, float]:
     return float(np.median([one.bias for one in rows])), float(inside), float(np.mean([one.score for one in rows]))
 
 
-def judged(folder: Path) -> list[Judged]:
+def judged(folder: Path, priors: Path | None = None) -> list[Judged]:
     """Return all forecasts of one recording."""
     warnings.simplefilter("ignore")
     recording = read(folder)
@@ -100,11 +109,12 @@ def judged(folder: Path) -> list[Judged]:
     if not by_batch or any(epoch != round(epoch) for epoch in next(iter(by_batch.values()))[0].epochs):
         return []
     rng = np.random.default_rng(0)
+    answers = at_present if priors is None else partial(by_posterior, priors=priors, source=folder.parent.name)
     return [
         one
         for _ in range(DRAWS)
         for shown in SHOWN
-        for one in forecast(recording, folder.parent.name, by_batch, shown, rng)
+        for one in forecast(recording, folder.parent.name, by_batch, shown, rng=rng, answers=answers)
     ]
 
 
@@ -113,7 +123,9 @@ def forecast(
     source: str,
     by_batch: Mapping[int, Sequence[RecordedCurve]],
     shown: int,
+    *,
     rng: np.random.Generator,
+    answers: Callable[[Recording, Sequence[Sample], int], Intervals],
 ) -> Iterator[Judged]:
     """Yield what a draw of batches, cut after so many evaluations, tells of the first of them."""
     chosen = [
@@ -128,12 +140,9 @@ def forecast(
     samples = [cut(curve, Config.data_parallel(batch, 1, device), shown) for batch, curve in seen.items()]
     last = int(min(MOST_EPOCHS, *(max(curve.epochs) for curve in seen.values())))
     try:
-        outlook = forecaster(recording.job, samples, recording.cluster)(Configs.of([samples[0].config]), last)
+        interval = answers(recording, samples, last)
     except TooFewSamples:
         return
-    learning = outlook.learning
-    assert learning is not None
-    low, high = np.quantile(outlook.z_accuracy, (LOW, HIGH))
     span = float(np.ptp(np.concatenate([curve.accuracy for runs in by_batch.values() for curve in runs])))
     for place, run in list(enumerate(by_batch[chosen[0]]))[:JUDGES]:
         if place == seeds[chosen[0]] and len(by_batch[chosen[0]]) > 1:
@@ -143,13 +152,34 @@ def forecast(
             epoch = shown * later
             if epoch > last or epoch not in best:
                 continue
-            column = int(learning.column(0, np.array([float(epoch)]))[0])
-            middle = learning.best[0, column]
-            least = middle + low * learning.fall[0, column]
-            most = min(middle + high * learning.spread[0, column], learning.ceiling)
+            least, middle, most = interval(epoch)
             off = (best[epoch] - middle, most - least, least - best[epoch], best[epoch] - most)
             bias, width, below, above = (value / span for value in off)
             yield Judged(source, shown, later, bias, width, max(below, 0.0), max(above, 0.0))
+
+
+def at_present(recording: Recording, samples: Sequence[Sample], last: int) -> Intervals:
+    """Return what `cotune plan` forecasts."""
+    outlook = forecaster(recording.job, samples, recording.cluster)(Configs.of([samples[0].config]), last)
+    learning = outlook.learning
+    assert learning is not None
+    low, high = np.quantile(outlook.z_accuracy, (LOW, HIGH))
+
+    def interval(epoch: int) -> tuple[float, float, float]:
+        column = int(learning.column(0, np.array([float(epoch)]))[0])
+        middle = learning.best[0, column]
+        least = middle + low * learning.fall[0, column]
+        return least, middle, min(middle + high * learning.spread[0, column], learning.ceiling)
+
+    return interval
+
+
+def by_posterior(recording: Recording, samples: Sequence[Sample], last: int, *, priors: Path, source: str) -> Intervals:
+    """Return what the posterior forecasts of a fresh run."""
+    found = posterior_of(recording.job, samples, without(priors, source))
+    paths = found.paths(samples[0].config.global_batch, np.arange(1.0, last + 1))
+    bounds = np.quantile(np.maximum.accumulate(paths, axis=1), (LOW, 0.5, HIGH), axis=0)
+    return lambda epoch: tuple(bounds[:, epoch - 1].tolist())
 
 
 def cut(curve: RecordedCurve, config: Config, shown: int) -> Sample:

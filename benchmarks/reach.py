@@ -1,12 +1,13 @@
 """Is "reaches a target that no run has shown, by epoch e" as likely as is said?
 
-    COTUNE_DATA=... python benchmarks/reach.py RECORDINGS... [--turning FILE] [--each 40] [--json]
+    COTUNE_DATA=... python benchmarks/reach.py RECORDINGS... [--turning FILE] [--each 40] [--posterior [PRIORS]]
 
 Learning curves of many sources are cut early, at 15, 30 and 50 % of their evaluations; what is left of one is all that
 a job has shown. Targets lie beyond its best by 2 to 80 % of the range of what it has shown, epochs at 1.25 to 5 times
 those trained. A row for each source: how many such questions there are, the mean P that is told and the share that
 came true, where P is told to be 0.2 to 0.8, above 0.8 and above 0.9, and Brier's score (lower is better). Curves that
-had turned when they were cut (their last evaluations well below their best) have rows of their own.
+had turned when they were cut (their last evaluations well below their best) have rows of their own. With --posterior
+`lab/learning` answers, with PRIORS/SOURCE.json as its prior where there is one.
 """
 
 from __future__ import annotations
@@ -16,15 +17,18 @@ import csv
 import gzip
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from cotune.forecast import Outlook
 from cotune.lab.bench.tasks import recording_folders
+from cotune.lab.learning import first_met
+from cotune.lab.learning.job_runs import posterior_of
+from cotune.lab.learning.prior import CurvePrior, without
 from cotune.plan.draws import epochs_needed
 from cotune.predict.learn import forecaster
 from cotune.predict.predictors.curve import natural_ceiling
@@ -36,6 +40,12 @@ CUTS = (0.15, 0.3, 0.5)
 LONGER = (1.25, 1.5, 2.0, 3.0, 5.0)
 BEYOND = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8)
 FEWEST, MOST = 4, 400  # evaluations of a curve that is cut; epochs of a whole one
+PRIORS = {"gru": "second", "mixer": "second", "residual": "second", "mlperf": "mlperf-v0.6"} | {
+    "mlperf recent": "mlperf_recent",
+    "pole": "turning",
+    "few examples, val_loss": "turning",
+    "few examples, accuracy": "turning",
+}  # the source that is left out of the prior, where that has another name
 BINS = ((0.2, 0.8), (0.8, 1.01), (0.9, 1.01))
 Better = Literal["higher", "lower"]
 CLUSTER = Cluster((Device("cpu", 1),))
@@ -144,13 +154,29 @@ def chosen(found: Sequence[Whole], each: int) -> list[Whole]:
     return kept
 
 
-def outlook_of(whole: Whole, last: int, most: int) -> Outlook:
-    """Return what is forecast of a curve of which so many evaluations were seen."""
+def sample_of(whole: Whole, last: int) -> Sample:
+    """Return a curve of which so many evaluations were seen."""
     points = zip(whole.epochs[:last].tolist(), whole.values[:last].tolist(), strict=True)
     curve = tuple(Evaluation(epoch, value, 0.0) for epoch, value in points)
     config = Config.data_parallel(whole.batch, 1)
-    sample = Sample(config, epochs=curve[-1].epoch, epoch_seconds=1.0, accuracy=curve[-1].accuracy, curve=curve)
-    return forecaster(whole.job, [sample], CLUSTER)(Configs.of([config]), most)
+    return Sample(config, epochs=curve[-1].epoch, epoch_seconds=1.0, accuracy=curve[-1].accuracy, curve=curve)
+
+
+def needed_at_present(whole: Whole, last: int, most: int) -> Callable[[float], Floats]:
+    """Return what `cotune plan` forecasts: in every draw the epochs to a target."""
+    sample = sample_of(whole, last)
+    outlook = forecaster(whole.job, [sample], CLUSTER)(Configs.of([sample.config]), most)
+    sign = whole.job.sign
+    return lambda target: epochs_needed(outlook, Goal(sign * target, max_epochs=most), sign)[0]
+
+
+def needed_by_posterior(whole: Whole, last: int, most: int, prior: CurvePrior) -> Callable[[float], Floats]:
+    """Return the same of the posterior, which continues the run."""
+    gap = float(np.median(np.diff(whole.epochs[:last])))
+    later = np.arange(whole.epochs[last - 1] + gap, most + gap / 2, gap)
+    later = later if len(later) else np.array([np.inf])
+    paths = posterior_of(whole.job, [sample_of(whole, last)], prior).paths(whole.batch, later, run=0)
+    return lambda target: first_met(paths, later, target)
 
 
 def has_turned(signed: Floats) -> bool:
@@ -161,8 +187,8 @@ def has_turned(signed: Floats) -> bool:
     return bool(signed.max() - signed[-3:].max() > max(3 * rough, 0.02 * np.ptp(signed)))
 
 
-def asked(whole: Whole) -> Iterator[Answer]:
-    """Yield the answers to all questions about a curve."""
+def asked(whole: Whole, prior: CurvePrior | None) -> Iterator[Answer]:
+    """Yield the answers to all questions about a curve, of the posterior where there is a prior."""
     sign = whole.job.sign
     signed = sign * whole.values
     for share in CUTS:
@@ -171,14 +197,15 @@ def asked(whole: Whole) -> Iterator[Answer]:
         if last >= len(signed):
             continue
         most = int(min(np.ceil(LONGER[-1] * end), np.floor(whole.epochs[-1])))
-        outlook = outlook_of(whole, last, max(most, 1))
+        told = needed_at_present if prior is None else partial(needed_by_posterior, prior=prior)
+        needed_to = told(whole, last, max(most, 1))
         best, span = signed[:last].max(), float(np.ptp(signed[:last]))
         turned = has_turned(signed[:last])
         for beyond in BEYOND:
             target = best + beyond * span
             if span == 0 or target > natural_ceiling(whole.job, signed[:last]):
                 continue
-            needed = epochs_needed(outlook, Goal(sign * target, max_epochs=max(most, 1)), sign)[0]
+            needed = needed_to(target)
             for longer in LONGER:
                 by = np.floor(longer * end)
                 if by <= end or by > whole.epochs[-1] + 1e-9:
@@ -228,11 +255,17 @@ def main() -> None:
     parser.add_argument("--turning", type=Path)
     parser.add_argument("--each", type=int, default=40)
     parser.add_argument("--json", action="store_true", help="print means of all questions alone, as JSON")
+    parser.add_argument("--posterior", type=Path, nargs="?", const=Path(), metavar="PRIORS", help="let it answer")
     options = parser.parse_args()
     found = list(recorded(recording_folders(options.recordings)))
     found += published(Path(os.environ["COTUNE_DATA"]))
     found += turning(options.turning) if options.turning else []
-    answers = [answer for whole in chosen(found, options.each) for answer in asked(whole)]
+    kept = chosen(found, options.each)
+    priors = {
+        name: None if options.posterior is None else without(options.posterior, PRIORS.get(name, name))
+        for name in {one.source for one in kept}
+    }
+    answers = [answer for whole in kept for answer in asked(whole, priors[whole.source])]
     if options.json:
         print(json.dumps({"summary": summaries(answers)}))
     else:

@@ -15,6 +15,7 @@ from cotune import registry
 from cotune.cli.options import Json, Seed, numbers
 from cotune.cli.output import emit_json, note, say, table
 from cotune.errors import UsageError
+from cotune.lab.bench.curves import bench_curves, curve_summaries
 from cotune.lab.bench.layers import MODELS, LayerRefusal, LayerRow, bench_layers
 from cotune.lab.bench.memory import bench_memory
 from cotune.lab.bench.other_seeds import SeedBenchmark, bench_other_seeds, seed_summaries, told_summaries
@@ -22,6 +23,7 @@ from cotune.lab.bench.planning import bench_planning, planning_summaries
 from cotune.lab.bench.prediction import bench_prediction, prediction_summaries
 from cotune.lab.bench.running import SLACKS, bench_running, running_summaries
 from cotune.lab.bench.tasks import grouped, recording_folders
+from cotune.lab.learning.prior import without
 from cotune.lab.verbs._layouts import documents, show_layouts, show_steps
 from cotune.modelling.layer_rows import read_timed_layers
 from cotune.modelling.layouts.tables import PLAYBOOK, find_table, read_table
@@ -188,6 +190,32 @@ def prediction(
         ],
         title="errors on configs not seen; coverage of the 80 % interval",
     )  # fmt: skip
+
+
+@bench.command()
+def curves(
+    folder: Annotated[Path, typer.Argument(help="A folder with tasks.csv and curves.csv.")],
+    shown: Annotated[str, typer.Option("--shown", help="Shares of a run that are shown.")] = "0.25,0.5",
+    most: Annotated[int, typer.Option("--most", min=1, help="Most rows of each question and task.")] = 40,
+    schedule: Annotated[bool, typer.Option("--schedule/--no-schedule", help="Whether the schedule is known.")] = True,
+    priors: Annotated[
+        Path | None, typer.Option("--priors", help="Take NAME.json in this folder as the prior of the folder NAME.")
+    ] = None,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Forecast the ends of learning curves, of other seeds and of longer runs."""
+    shares = numbers(float, shown, "--shown 0.25,0.5")
+    prior = without(priors, folder.resolve().name)
+    rows = list(bench_curves(folder, shown=shares, most=most, seed=seed, schedule=schedule, prior=prior))
+    totals = curve_summaries(rows)
+    if json:
+        emit_json("bench.curves", {"rows": rows, "summary": totals})
+        return
+    names = ("question", "task", "shown", "rows", "inside", "error", "width", "p_met", "met")
+    lines = [tuple(f"{total[name]:.3g}" if name in names[4:] else total[name] for name in total) for total in totals]
+    title = "share of ends inside the 80 % interval, median error and width, mean P(met), share that met"
+    table(names, [(*line, *[""] * (len(names) - len(line))) for line in lines], title=title)
 
 
 @bench.command()

@@ -1,0 +1,57 @@
+"""A job and its samples as what the posterior asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from cotune.lab.learning.observations import JobFacts, Run
+from cotune.lab.learning.posterior import Posterior
+from cotune.lab.learning.prior import CurvePrior
+from cotune.predict.predictors.curve import natural_ceiling
+from cotune.types import Floats, Job, Sample
+
+_RUNGS = (0.005, 0.01, 0.05, 0.1, 0.5, 1.0)
+_COARSE = 0.005  # of the largest value: a grid finer than this is rounding, not a ladder
+_SAME = 1e-6  # of a rung
+
+
+def posterior_of(job: Job, samples: Sequence[Sample], prior: CurvePrior | None = None) -> Posterior:
+    """Return what is believed of a job after some samples."""
+    runs = [run_of(job, sample) for sample in samples if sample.curve]
+    values = np.concatenate([run.values for run in runs])
+    return Posterior(runs, facts_of(job, values[np.isfinite(values)], runs), prior)
+
+
+def run_of(job: Job, sample: Sample) -> Run:
+    """Return what a sample has shown."""
+    points = {point.epoch: job.sign * point.accuracy for point in sample.curve if point.epoch > 0}
+    length = float(sample.length) if sample.length else None
+    return Run(sample.config.global_batch, np.array(list(points)), np.array(list(points.values())), length)
+
+
+def facts_of(job: Job, values: Floats, runs: Sequence[Run]) -> JobFacts:
+    """Return what is known of a job whose runs have shown some values, which rise."""
+    ceiling = natural_ceiling(job, values)
+    return JobFacts(
+        ceiling=ceiling,
+        floor=0.0 if job.sign > 0 and ceiling < np.inf else -np.inf,
+        fixed_rate=job.scaling == "fixed",
+        examples=job.examples,
+        falls=job.sign < 0,
+        schedule=job.schedule or "constant",
+        rung=rung_of(runs),
+    )
+
+
+def rung_of(runs: Sequence[Run]) -> float:
+    """Return the distance between rungs, where runs show only the rungs of a ladder that they have met; else 0.
+
+    Such values rise from each evaluation to the next, and all of them are multiples of one coarse step.
+    """
+    if not any(len(run.values) > 1 for run in runs) or any((np.diff(run.values) <= 0).any() for run in runs):
+        return 0.0
+    values = np.concatenate([run.values for run in runs])
+    fits = [rung for rung in _RUNGS if np.abs(values / rung - np.round(values / rung)).max() < _SAME / rung]
+    return max((rung for rung in fits if rung >= _COARSE * np.abs(values).max()), default=0.0)
