@@ -6,10 +6,13 @@ Errors of the library carry facts and name their remedy; which flag that is, is 
 from __future__ import annotations
 
 import math
+import shlex
+from collections.abc import Iterator, Mapping
 from shlex import quote
+from typing import Any
 
 from cotune.errors import CotuneError, Infeasible
-from cotune.types import Forecast, Goal, Job
+from cotune.types import Forecast, Goal, Job, Plan
 
 _LIKELY = 0.5  # chance from which a goal may be asked for with less confidence
 _WORTH_MEASURING = 0.3  # chance below which more samples seldom lift a forecast to the confidence asked for
@@ -19,7 +22,7 @@ def explained(error: CotuneError, file: str = "") -> str:
     """Return what is wrong, and what to do about it here, with a job file that verbs do not find by themselves."""
     advice = _WORDS.get(error.remedy, "")
     if isinstance(error, Infeasible):
-        words, advice = str(error), advice + more_measuring(error)
+        words, advice = str(error), advice + "".join(f". {line}" for line in map(_line, _more_measuring(error)))
     else:
         words = _with_flag(error)
     if error.facts.get("older"):
@@ -34,39 +37,62 @@ def listed(error: Infeasible) -> str:
         return explained(error)
     asked, binds, *nearest = lines
     shown = [asked, f"  {binds}", "  nearest, at that confidence:", *(f"    {near}" for near in nearest)]
-    return "\n".join([*shown, *(f"  {words}" for words in _helping(error))])
+    return "\n".join([*shown, *(f"  {_line(one)}" for one in remedies(error))])
 
 
-def _helping(error: Infeasible) -> list[str]:
-    """Return the commands that would help, each with why."""
-    job, relaxed = error.facts.get("job"), error.facts.get("relaxed")
-    helping = []
+def remedies(error: Infeasible) -> list[dict[str, Any]]:
+    """Return the commands that would help, as documents: why, the words of the command, and how likely it is to."""
+    return [*_relaxed(error), *_less_sure(error), *_more_measuring(error)]
+
+
+def _line(remedy: Mapping[str, Any]) -> str:
+    return f"{remedy['why']}: {shlex.join(remedy['argv'])}"
+
+
+def _relaxed(error: Infeasible) -> Iterator[dict[str, Any]]:
+    """Yield the goal that would be met, with the constraint that binds relaxed to the least that would do."""
+    job, relaxed, shown = error.facts.get("job"), error.facts.get("relaxed"), error.facts.get("shown", True)
     if isinstance(job, Job) and isinstance(relaxed, Goal):
-        cost = "" if relaxed.max_cost is None else f" --max-cost {relaxed.max_cost:g}"
-        same = "" if job.command else " (with the same --recording)"
-        how = "would be met" if error.facts.get("shown", True) else "may be met, in a longer run than any so far"
-        helping.append(f"{how}: cotune plan{goal_flags(job, relaxed)}{cost}{same}")
-    if likely := _less_sure(error):
-        helping.append(likely)
-    if measuring := more_measuring(error):
-        helping.append(measuring.removeprefix(". "))
-    return helping
+        why = "would be met" if shown else "may be met, in a longer run than any so far"
+        argv = ["cotune", "plan", *_plan_words(job, relaxed)]
+        yield {"why": why + _same_recording(job), "argv": argv, "probability": relaxed.confidence if shown else None}
 
 
-def _less_sure(error: Infeasible) -> str:
-    """Return the command that takes what is likelier than not, where that is less sure than was asked."""
+def _less_sure(error: Infeasible) -> Iterator[dict[str, Any]]:
+    """Yield the same goal with less confidence, where it is more likely than not to be met."""
     job, goal, best = _at_best(error)
     if best is None or not isinstance(job, Job) or not isinstance(goal, Goal) or best.probability < _LIKELY:
-        return ""
-    share = math.floor(100 * best.probability) / 100
-    cost = "" if goal.max_cost is None else f" --max-cost {goal.max_cost:g}"
-    return f"less sure, {best.config}: cotune plan{goal_flags(job, goal)}{cost} --confidence {share:g}"
+        return
+    confidence = math.floor(100 * best.probability) / 100
+    argv = ["cotune", "plan", *_plan_words(job, goal), "--confidence", f"{confidence:g}"]
+    why = f"with less confidence, {best.config}"
+    yield {"why": why + _same_recording(job), "argv": argv, "probability": best.probability}
+
+
+def _more_measuring(error: Infeasible) -> Iterator[dict[str, Any]]:
+    """Yield the profile that may help, where a config that was not itself measured may well meet the goal."""
+    job, goal, best = _at_best(error)
+    if error.facts.get("next_probe") is None or best is None:
+        return
+    if not isinstance(job, Job) or not isinstance(goal, Goal) or not job.command:
+        return
+    sources = {quantity.source for quantity in (best.epoch_seconds, best.accuracy) if quantity is not None}
+    if best.probability < _WORTH_MEASURING or sources == {"measured"}:
+        return
+    why = f"More measuring may help, as {best.config} meets it with probability {best.probability:.3g} so far"
+    yield {"why": why, "argv": ["cotune", "profile", *goal_words(job, goal)], "probability": None}
+
+
+def _same_recording(job: Job) -> str:
+    return "" if job.command else ", with the same --recording"
 
 
 def _at_best(error: Infeasible) -> tuple[object, object, Forecast | None]:
     """Return the job and goal of a refusal, and the forecast that is the most probable to meet it."""
+    plan = error.facts.get("plan")
     forecasts = [near for near in error.nearest if isinstance(near, Forecast)]
-    best = max(forecasts, key=lambda forecast: forecast.probability, default=None)
+    nearest = max(forecasts, key=lambda forecast: forecast.probability, default=None)
+    best = plan.forecast if isinstance(plan, Plan) else nearest
     return error.facts.get("job"), error.facts.get("goal"), best
 
 
@@ -108,28 +134,19 @@ _WORDS = {
 }
 
 
-def more_measuring(error: Infeasible) -> str:
-    """Return the advice to measure more, where a config that was not itself measured may well meet the goal.
-
-    It is given only where a profile would measure something.
-    """
-    job, goal, best = _at_best(error)
-    if error.facts.get("next_probe") is None or best is None:
-        return ""
-    if not isinstance(job, Job) or not isinstance(goal, Goal) or not job.command:
-        return ""
-    known = [quantity.source for quantity in (best.epoch_seconds, best.accuracy) if quantity is not None]
-    if best.probability < _WORTH_MEASURING or set(known) == {"measured"}:
-        return ""
-    chance = f"{best.config} meets it with probability {best.probability:.3g} so far"
-    return f". More measuring may help, as {chance}: cotune profile{goal_flags(job, goal)}"
+def _plan_words(job: Job, goal: Goal) -> list[str]:
+    cost = [] if goal.max_cost is None else ["--max-cost", f"{goal.max_cost:g}"]
+    return [*goal_words(job, goal), *cost]
 
 
-def goal_flags(job: Job, goal: Goal) -> str:
+def goal_words(job: Job, goal: Goal) -> list[str]:
     """Return the flags by which a verb is asked for the same target and deadline."""
-    level = "" if goal.target is None else f"{job.metric}{'>=' if job.better == 'higher' else '<='}{goal.target:g}"
-    asked = f" --target {quote(level)}" if level else ""
-    return asked + ("" if goal.deadline is None else f" --deadline {_briefly(goal.deadline)}")
+    words = []
+    if goal.target is not None:
+        words += ["--target", f"{job.metric}{'>=' if job.better == 'higher' else '<='}{goal.target:g}"]
+    if goal.deadline is not None:
+        words += ["--deadline", _briefly(goal.deadline)]
+    return words
 
 
 def _briefly(seconds: float) -> str:

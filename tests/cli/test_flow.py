@@ -20,7 +20,7 @@ from cotune.cli.verbs.profile import sum_up
 from cotune.errors import Infeasible
 from cotune.jobfile import settings as job_settings
 from cotune.probe.measure import Limits
-from cotune.remedies import explained, goal_flags
+from cotune.remedies import explained, goal_words
 from cotune.types import Config, Failure, Forecast, Goal, Job, Quantity, Sample, Source, Terms
 from left_behind import bearing
 
@@ -359,4 +359,4 @@ def test_a_job_measured_without_its_examples_is_recorded_with_those_told_by_a_fl
 
 @pytest.mark.parametrize(("seconds", "typed"), [(90.0, "90s"), (600.0, "10m"), (7200.0, "2h"), (28.83, "28.83s")])
 def test_deadlines_are_repeated_as_one_would_type_them(seconds: float, typed: str) -> None:
-    assert goal_flags(Job("j"), Goal(deadline=seconds)) == f" --deadline {typed}"
+    assert goal_words(Job("j"), Goal(deadline=seconds)) == ["--deadline", typed]

@@ -70,6 +70,17 @@ def test_every_row_may_be_read_for_study(folder: Path) -> None:
     assert told["profile"]["samples"] == 20 * 2 + 5 * 2
 
 
+def test_a_refusal_holds_the_most_probable_plan_and_the_commands_that_help(folder: Path) -> None:
+    refused = cotune("plan", "--recording", folder, "--target", "0.8", "--deadline", "10s", code=5)
+    assert refused["schema"] == "cotune.plan"
+    assert refused["plan"]["probability"] < refused["goal"]["confidence"]
+    assert refused["error"]["constraint"] == "deadline"
+    relaxed = refused["error"]["remedies"][0]
+    deadline = relaxed["argv"][relaxed["argv"].index("--deadline") + 1]
+    met = cotune("plan", "--recording", folder, "--target", "0.8", "--deadline", deadline)
+    assert met["plan"]["probability"] >= relaxed["probability"] - 0.01
+
+
 def test_a_refusal_is_a_short_list_that_ends_with_the_command_that_helps(folder: Path) -> None:
     argv = ["cotune", "plan", "--recording", str(folder), "--target", "0.8", "--deadline", "10s"]
     err = io.StringIO()
@@ -82,7 +93,9 @@ def test_a_refusal_is_a_short_list_that_ends_with_the_command_that_helps(folder:
     *nearest, helps = rest
     assert len(nearest) == 3
     assert all(" late" in near for near in nearest)
-    assert helps.startswith("  would be met: cotune plan --target 'accuracy>=0.8' --deadline ")
+    assert helps.startswith(
+        "  would be met, with the same --recording: cotune plan --target 'accuracy>=0.8' --deadline "
+    )
 
 
 def test_a_goal_that_is_likely_and_not_sure_is_offered_with_less_confidence() -> None:
@@ -93,7 +106,7 @@ def test_a_goal_that_is_likely_and_not_sure_is_offered_with_less_confidence() ->
     job, goal = Job("net", command=("python", "train.py")), Goal(0.9, 600.0)
     refused = Infeasible("", "target", (likely,), job=job, goal=goal, lines=lines)
     assert listed(refused).splitlines()[-1] == (
-        f"  less sure, {config}: cotune plan --target 'accuracy>=0.9' --deadline 10m --confidence 0.78"
+        f"  with less confidence, {config}: cotune plan --target 'accuracy>=0.9' --deadline 10m --confidence 0.78"
     )
     unlikely = Infeasible("", "target", (replace(likely, probability=0.4),), job=job, goal=goal, lines=lines)
     assert "--confidence" not in listed(unlikely)

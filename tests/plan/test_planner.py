@@ -237,6 +237,10 @@ def test_an_infeasible_goal_names_what_binds_and_three_nearest_plans(goal: Goal,
     assert caught.value.by is not None
     assert caught.value.by > 0
     assert caught.value.exit_code == 5
+    best = caught.value.facts["plan"]
+    assert isinstance(best, Plan)
+    assert best.forecast.probability < goal.confidence
+    assert all(rival.probability <= best.forecast.probability for rival in best.rivals)
 
 
 def test_constraints_that_bind_together_are_each_told_alone() -> None:
@@ -272,10 +276,10 @@ def test_a_target_that_only_curves_drawn_on_would_meet_is_said_to_be_one_that_ma
         assert outlook.learning is not None
         return replace(outlook, learning=replace(outlook.learning, told=np.full(len(outlook.learning.told), 3.0)))
 
-    for forecast, words in ((outlook_of, "would be met: "), (short, "may be met, in a longer run than any so far: ")):
+    for forecast, words in ((outlook_of, "would be met"), (short, "may be met, in a longer run than any so far")):
         with pytest.raises(Infeasible) as caught:
             choose(JOB, Goal(target=0.999, deadline=100), SPACE, CLUSTER, forecast=forecast, search=Grid())
-        assert f"  {words}cotune plan" in listed(caught.value)
+        assert f"  {words}, with the same --recording: cotune plan" in listed(caught.value)
 
 
 def test_the_nearest_are_told_by_the_quantile_that_binds_not_by_medians() -> None:

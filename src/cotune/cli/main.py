@@ -11,7 +11,7 @@ import errno
 import os
 import sys
 from collections.abc import Mapping
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from cotune.errors import CotuneError, Infeasible, Interrupted, NotFound, UsageError
 from cotune.safety.printable import printable
@@ -93,12 +93,16 @@ def _document(error: Exception) -> None:
 
         code = getattr(error, "exit_code", CotuneError.exit_code)
         facts: dict[str, object] = {"kind": type(error).__name__, "message": _words(error), "exit_code": code}
+        document: Any = {}
         if isinstance(error, Infeasible):
-            facts |= error.document([_nearest(near) for near in error.nearest])
+            from cotune.remedies import remedies
+
+            facts |= error.document([_nearest(near) for near in error.nearest]) | {"remedies": remedies(error)}
+            document = error.facts.get("document", {})
         if isinstance(known := getattr(error, "known", None), Mapping):
             facts["known"] = dict(known)
         with contextlib.suppress(OSError, CotuneError):  # nobody reads it
-            emit_json("error", {"error": facts})
+            emit_json("plan" if document else "error", {**document, "error": facts})
 
 
 def _words(error: Exception) -> str:

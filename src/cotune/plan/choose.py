@@ -17,7 +17,7 @@ import numpy as np
 from cotune.forecast import Forecaster
 from cotune.plan import Rank, Search
 from cotune.plan.assess import Assessment, assess
-from cotune.plan.nearest import infeasible, one_of_each, search_failed
+from cotune.plan.nearest import excess, infeasible, one_of_each, search_failed
 from cotune.space import Configs, Space
 from cotune.types import Cluster, Floats, Goal, Ints, Job, Plan
 from cotune.units import counted
@@ -54,15 +54,36 @@ def choose(
 
 
 def decide(job: Job, space: Space, found: Assessment, *, search: Search, go_on: bool = False, seed: int = 0) -> Plan:
-    """Return the best plan among configs that are judged already, or raise `Infeasible`."""
+    """Return the best plan among configs that are judged already, or raise `Infeasible` with the most probable one."""
     continued = go_on and not found.feasible.any()
     keys = _keys_going_on(found) if continued else _keys(found)
     best = search.search(space, _rank(space, keys), random.Random(seed))
     row = int(space.rows(np.array([best], dtype=np.int64))[0])
     if row < 0 or not np.isfinite(keys[row, 0]):
-        raise search_failed(found) if found.feasible.any() else infeasible(job, found)
-    rivals = _rivals(found, keys, row)
+        if found.feasible.any():
+            raise search_failed(found)
+        refused = infeasible(job, found)
+        if np.isfinite(found.seconds).any():
+            refused.facts["plan"] = _most_probable(job, space, found)
+        raise refused
     reason = _reason_going_on(found, keys) if continued else _reason(found, keys, row)
+    return _plan(job, space, found, keys, row, reason=reason)
+
+
+def _most_probable(job: Job, space: Space, found: Assessment) -> Plan:
+    """Return the plan that is the most likely to meet a goal which none meets with the confidence asked for."""
+    keys = np.column_stack([-found.probability, excess(found), found.cost])
+    keys[~np.isfinite(found.seconds)] = np.inf
+    row = int(np.lexsort(keys.T[::-1])[0])
+    able = int(np.isfinite(found.seconds).sum())
+    asked = f"the confidence of {found.goal.confidence:g} asked for"
+    reason = f"the most probable of {counted(able, 'config')}, below {asked}"
+    return _plan(job, space, found, keys, row, reason=reason)
+
+
+def _plan(job: Job, space: Space, found: Assessment, keys: Floats, row: int, *, reason: str) -> Plan:
+    """Return the plan of one config, with its rivals by the same ranking."""
+    rivals = _rivals(found, keys, row)
     notes = found.outlook.notes
     if found.outlook.layouts is not None:
         rivals = list(dict.fromkeys([*rivals[:1], *_measured(found, keys, row), *rivals[1:]]))[:LAYOUT_RIVALS]

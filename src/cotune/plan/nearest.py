@@ -83,7 +83,7 @@ def _nearest(found: Assessment, amounts: Floats | None) -> Ints:
     """Return the rows that miss by the least, then the likeliest, of different worker counts where there are many."""
     able = np.flatnonzero(np.isfinite(found.seconds))
     missing = np.zeros(len(found.seconds)) if amounts is None else amounts
-    keys = (found.cost[able], _excess(found)[able], -found.probability[able], missing[able])
+    keys = (found.cost[able], excess(found)[able], -found.probability[able], missing[able])
     order = able[np.lexsort(keys)]
     varied = one_of_each(order, found.outlook.configs.workers)
     return varied[:3] if len(varied) >= 3 else order[:3]
@@ -96,7 +96,7 @@ def _whole(found: Assessment, row: int) -> Forecast:
     return replace(forecast, epochs=max(forecast.epochs, needed))
 
 
-def _excess(found: Assessment) -> Floats:
+def excess(found: Assessment) -> Floats:
     """Return by which share of what was asked each config goes beyond it."""
     goal, excess = found.goal, np.zeros(len(found.seconds))
     if goal.deadline is not None:

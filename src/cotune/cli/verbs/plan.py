@@ -13,8 +13,9 @@ from cotune.cli import options
 from cotune.cli.flags import GoalFlags, JobFlags, PredictorFlags, ReplayFlags, SpaceFlags, records_as_flags, request
 from cotune.cli.help import MEASURING, SPACE, flag, rare_flag
 from cotune.cli.output import emit_json, say, table
+from cotune.errors import Infeasible
 from cotune.project.project import Project
-from cotune.types import RECORDED, Job, Plan, Sample
+from cotune.types import Job, Plan, Sample
 from cotune.units import counted, duration, number
 
 
@@ -59,20 +60,32 @@ def plan(
         else:
             known = project.enough_evidence(max_samples=replay.max_samples, history=not no_history, seed=seed)
         begun = time.perf_counter()
-        chosen = project.plan(
-            predictor=predictors.seconds,
-            accuracy_predictor=predictors.accuracy,
-            search=search,
-            evidence=known,
-            history=not no_history,
-            from_scratch=from_scratch,
-            seed=seed,
-        )
+        try:
+            chosen = project.plan(
+                predictor=predictors.seconds,
+                accuracy_predictor=predictors.accuracy,
+                search=search,
+                evidence=known,
+                history=not no_history,
+                from_scratch=from_scratch,
+                seed=seed,
+            )
+        except Infeasible as refused:
+            best = refused.facts.get("plan")
+            if not isinstance(best, Plan):
+                raise
+            took = time.perf_counter() - begun
+            if json:
+                refused.facts["document"] = _document(project, best, known.samples, took)
+            else:
+                _show(project, best, took, "not sure enough to be run")
+            raise
         took = time.perf_counter() - begun
         if json:
             emit_json("plan", _document(project, chosen, known.samples, took))
             return
-        _show(project, chosen, took)
+        again = " with the same flags" if replay.recording else ""  # a plan of a recording is not stored
+        _show(project, chosen, took, f"next: cotune run{again}")
         if not from_scratch:
             _show_rest(project.settings.job, chosen, known.samples)
 
@@ -90,7 +103,7 @@ def _document(project: Project, chosen: Plan, samples: Sequence[Sample], took: f
     }
 
 
-def _show(project: Project, chosen: Plan, took: float) -> None:
+def _show(project: Project, chosen: Plan, took: float, afterwards: str) -> None:
     settings = project.settings
     forecast, goal = chosen.forecast, chosen.goal
     table(*documents.decision_table(settings.job, forecast, chosen.rivals))
@@ -110,8 +123,7 @@ def _show(project: Project, chosen: Plan, took: float) -> None:
         say(f"note      {line}")
     for line in documents.price_words(settings.cluster):
         say(f"price     {line}")
-    again = " with the same flags" if settings.engine == RECORDED else ""  # a plan of a recording is not kept
-    say(f"searched  {counted(chosen.searched, 'config')}, in {took:.2f} s with fitting; next: cotune run{again}")
+    say(f"searched  {counted(chosen.searched, 'config')}, in {took:.2f} s with fitting; {afterwards}")
 
 
 def _show_rest(job: Job, chosen: Plan, samples: Sequence[Sample]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -15,7 +16,7 @@ from cotune.probe.measure import Limits, least_seconds
 from cotune.probe.outcome import ProfileOutcome
 from cotune.project.project import Project
 from cotune.project.warnings import any_level
-from cotune.remedies import goal_flags
+from cotune.remedies import goal_words
 from cotune.types import Job, Sample
 from cotune.units import counted, duration, number
 
@@ -82,14 +83,14 @@ def _show(project: Project, outcome: ProfileOutcome, *, json: bool) -> None:
     if outcome.new:
         _table(settings.job, outcome.new)
     sum_up(outcome.tried, outcome.new, everything, outcome.limits)
-    say(f"next: cotune plan{_asked(project, everything) or ' --target ... --deadline ...'}")
+    say(f"next: cotune plan{_asked(project, everything).rstrip() or ' --target ... --deadline ...'}")
 
 
 def _asked(project: Project, samples: Sequence[Sample]) -> str:
     """Return the flags of the plan to ask for: of the goal, and of a target that was left open."""
     job, goal = project.settings.job, project.settings.goal
     left_open = goal.target is None and goal.epochs is None and any(sample.curve for sample in samples)
-    return (f" --target {any_level(job)}" if left_open else "") + goal_flags(job, goal)
+    return (f" --target {any_level(job)} " if left_open else " ") + shlex.join(goal_words(job, goal))
 
 
 def sum_up(tried: Sequence[Sample], new: Sequence[Sample], everything: Sequence[Sample], limits: Limits) -> None:
