@@ -2,14 +2,10 @@
 
     python benchmarks/calibration.py RECORDINGS [--seconds | --outside | --curves [--json] | --met]
 
-Seconds: `gaussian` on samples of the product's own design, at 4, 8, 16, 24 and 40 of them. The constant of
-`predict/seconds.py` (what few samples add) is chosen anew with each family of recordings left out,
-by the interval score of the others; the table shows the coverage of the 80 % interval of the
-family left out, by that constant and by the shipped one.
+Seconds: `gaussian` on samples of the product's own design, at 4, 8, 16, 24 and 40 of them. One row per family of
+recordings: coverage of the 80 % interval and the interval score of ln seconds.
 
 Outside: six samples of at most so many workers, for every number of workers; all configs of more are predicted.
-One row per family: coverage and interval score when nothing, 0.05 or 0.10 for each doubling is added to
-what the process says by itself.
 
 Curves: one to four batches are trained to a random target, and every batch's epochs to it are forecast and held
 against a run that was not shown. The score of a forecast F of the epochs N is that of ranked probabilities,
@@ -36,7 +32,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -53,8 +49,6 @@ from cotune.plan.assess import assess
 from cotune.predict import accuracy as _accuracy
 from cotune.predict.learn import _accuracy as learnt_accuracy
 from cotune.predict.learn import forecaster
-from cotune.predict.predictors.gaussian import Gaussian
-from cotune.predict.seconds import _FEW_CONFIGS, _OTHER_JOBS, _USUAL_SURPRISE, _WILD
 from cotune.recording import Recording, read
 from cotune.recording.truth import first_meeting
 from cotune.run.engines.recorded import Recorded, Replay
@@ -63,8 +57,6 @@ from cotune.types import Config, Evaluation, Floats, Goal, Ints, Sample
 
 COUNTS = (4, 8, 16, 24, 40)
 EIGHTY = 1.2816
-FEW = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0)
-MORE = (0.0, 0.05, 0.10)
 NOMINAL = ((0.5, 0.4, 0.6), (0.8, 0.7, 0.9), (0.95, 0.9, 0.995))
 STARTS = 12
 CONSTANTS = {
@@ -75,42 +67,23 @@ CONSTANTS = {
 }
 
 
-@dataclass(frozen=True)
-class Missed:
-    """Errors of one recording from so many samples, with what the process said of each."""
-
-    family: str
-    name: str
-    count: int
-    own: float  # the factor of this job's errors left out
-    errors: Floats
-    spread: Floats
-
-    def half(self, few: float) -> Floats:
-        return EIGHTY * (1 + few / self.count) * self.own * self.spread
-
-    def coverage(self, few: float) -> float:
-        return float((np.abs(self.errors) <= self.half(few)).mean())
-
-    def score(self, few: float) -> float:
-        half = self.half(few)
-        return float((2 * half + 10 * np.maximum(np.abs(self.errors) - half, 0.0)).mean())
+def held(seen: Recording, truth: Recording, samples: Sequence[Sample], configs: Configs) -> Floats:
+    """Return the coverage of the 80 % intervals of some configs, and their interval score."""
+    outlook = forecaster(seen.job, samples, seen.cluster, accuracy=None)(configs, 1)
+    errors = np.abs(np.log(truth.epoch_seconds(configs) / outlook.epoch_seconds))
+    half = EIGHTY * outlook.spread
+    return np.array([(errors <= half).mean(), (2 * half + 10 * np.maximum(errors - half, 0.0)).mean()])
 
 
-def missed(folder: Path, count: int) -> Missed | None:
+def designed_and_held(folder: Path, count: int) -> Floats | None:
     recording = read(folder)
     if not recording.times or len(recording.space(with_accuracy=False)) < count + AT_LEAST_MORE:
         return None
     seen, truth = recording.halves()
     samples = designed(seen, count, 0)
-    model = Gaussian(seen.cluster.devices[0].per_node).fit_seconds(seen.job, samples)
-    configs = truth.space(with_accuracy=False).configs()
-    known = {sample.config for sample in samples}
+    configs, known = truth.space(with_accuracy=False).configs(), {sample.config for sample in samples}
     unseen = configs.take(np.array([config not in known for config in configs], dtype=bool))
-    surprises = np.minimum(np.abs(model.surprises), _WILD) / _USUAL_SURPRISE
-    own = float(np.sqrt((_OTHER_JOBS + (surprises**2).sum()) / (_OTHER_JOBS + len(surprises))))
-    errors = np.log(truth.epoch_seconds(unseen) / model.predict(unseen))
-    return Missed(family_of(recording.name), recording.name, count, own, errors, model.outlook(unseen)[1])
+    return held(seen, truth, samples, unseen)
 
 
 def family_of(name: str) -> str:
@@ -119,23 +92,20 @@ def family_of(name: str) -> str:
 
 
 def seconds_table(folders: list[Path]) -> None:
-    found = [one for folder in folders for count in COUNTS if (one := missed(folder, count)) is not None]
-    print(f"{'left out':14s}{'few':>8s}" + "".join(f"{count:>12d}" for count in COUNTS))
-    for family in sorted({one.family for one in found}):
-        others = [one for one in found if one.family != family]
-        best = float(FEW[np.argmin([np.mean([one.score(few) for one in others]) for few in FEW])])
+    found = [
+        (family_of(read(folder).name), count, one)
+        for folder in folders
+        for count in COUNTS
+        if (one := designed_and_held(folder, count)) is not None
+    ]
+    print(f"{'family':14s}" + "".join(f"{count:>12d}" for count in COUNTS))
+    for family in sorted({family for family, _, _ in found}):
         cells = []
         for count in COUNTS:
-            own = [one for one in found if (one.family, one.count) == (family, count)]
-            anew, shipped = (
-                float(np.mean([one.coverage(few) for one in own])) if own else np.nan for few in (best, _FEW_CONFIGS)
-            )
-            cells.append(f"{anew:6.0%}{shipped:6.0%}" if own else f"{'':12s}")
-        print(f"{family:14s}{best:8.1f}" + "".join(cells))
-    for count in COUNTS:
-        covered = [one.coverage(_FEW_CONFIGS) for one in found if one.count == count]
-        if covered:
-            print(f"{count:3d} samples, shipped: {np.mean(covered):.0%} pooled, {np.min(covered):.0%} at the lowest")
+            own = [one for of, at, one in found if (of, at) == (family, count)]
+            covered, score = np.mean(own, axis=0) if own else (np.nan, np.nan)
+            cells.append(f"{covered:6.0%}{score:6.2f}" if own else f"{'':12s}")
+        print(f"{family:14s}" + "".join(cells))
 
 
 def outside_table(folders: list[Path]) -> None:
@@ -144,14 +114,14 @@ def outside_table(folders: list[Path]) -> None:
         recording = read(folder)
         if recording.times:
             found.setdefault(family_of(recording.name), []).extend(further(recording))
-    print(f"{'family':14s}" + "".join(f"   +{more:.2f}: covered, score" for more in MORE))
     for family, rows in found.items():
         if rows:
-            print(f"{family:14s}" + "".join(f"{covered:17.0%}{score:7.2f}" for covered, score in np.mean(rows, axis=0)))
+            covered, score = np.mean(rows, axis=0)
+            print(f"{family:14s}{covered:7.0%}{score:7.2f}")
 
 
 def further(recording: Recording) -> Iterator[Floats]:
-    """Yield coverage and interval score (columns) of more workers than were measured, for each that may be added."""
+    """Yield coverage and interval score of more workers than were measured, for each that may be added."""
     seen, truth = recording.halves()
     configs = truth.space(with_accuracy=False).configs()
     engine = Recorded(recording=seen)
@@ -160,15 +130,8 @@ def further(recording: Recording) -> Iterator[Floats]:
         chosen = rows[np.unique(np.linspace(0, len(rows) - 1, 6).round().astype(np.int64))]
         replays = [engine.replay(configs[int(row)], place) for place, row in enumerate(chosen)]
         samples = [replay.sample(1.0, "") for replay in replays if isinstance(replay, Replay)]
-        if len(samples) < 2:
-            continue
-        model = forecaster(seen.job, samples, seen.cluster, accuracy=None).seconds
-        rest = configs.take(np.flatnonzero(configs.workers > most))
-        middle, spread = model._inside(rest)
-        errors = np.abs(np.log(truth.epoch_seconds(rest) / middle))
-        halves = [EIGHTY * np.hypot(spread, more * model._outside(rest)[0]) for more in MORE]
-        scores = [float((2 * half + 10 * np.maximum(errors - half, 0.0)).mean()) for half in halves]
-        yield np.array([(float((errors <= half).mean()), score) for half, score in zip(halves, scores, strict=True)])
+        if len(samples) > 1:
+            yield held(seen, truth, samples, configs.take(np.flatnonzero(configs.workers > most)))
 
 
 def share_of_runs(truth: Truth, goal: Goal, most: Ints) -> Floats:

@@ -53,7 +53,7 @@ def test_whatever_was_measured_predictions_are_positive_and_finite(data: st.Data
 def test_repeats_count_as_one_config_by_their_median() -> None:
     samples = timed(plain_step, grid())
     wild = [replace(samples[0], epoch_seconds=1e4), samples[0], *samples]
-    np.testing.assert_allclose(_seconds("gaussian", wild), _seconds("gaussian", samples), rtol=1e-3)
+    np.testing.assert_allclose(_seconds("gaussian", wild), _seconds("gaussian", samples), rtol=3e-3)
 
 
 def test_configs_as_records_and_as_columns_are_predicted_alike() -> None:

@@ -10,7 +10,14 @@ import pytest
 
 from cotune.predict.learn import forecaster
 from cotune.predict.samples import timed
-from cotune.predict.starts import PRIOR, engine_start, load_words, starts, warm_start_gain
+from cotune.predict.starts import (
+    PRIOR,
+    between_repeats,
+    between_sittings,
+    engine_start,
+    load_words,
+    warm_start_gain,
+)
 from cotune.space import Configs
 from cotune.types import Z90, Cluster, Config, Evaluation, Job, Load, Sample, Terms
 
@@ -24,15 +31,18 @@ def start(seconds: float, workers: int = 1, others: float | None = None, batch: 
 
 
 def test_repeats_that_lie_apart_make_the_next_one_less_sure_and_alike_ones_surer() -> None:
-    once, alike, apart = starts([start(10.0)]), starts([start(10.0)] * 5), starts([start(s) for s in (8.0, 10.0, 14.0)])
+    once, alike, apart = (
+        between_repeats([start(seconds) for seconds in many]) for many in ([10.0], [10.0] * 5, [8.0, 10.0, 14.0])
+    )
     assert alike.one_more(5) < once.one_more(1) < apart.one_more(3)
 
 
 def test_an_idle_machine_is_expected_to_repeat_itself_and_a_busy_one_not() -> None:
-    idle, unknown, busy = (starts([start(10.0, others=others)]) for others in (0.0, None, 6.0))
-    assert idle.sigma == pytest.approx(PRIOR.idle, rel=0.1)
-    assert unknown.sigma == pytest.approx(PRIOR.shared, rel=0.1)
-    assert busy.sigma > 3 * unknown.sigma
+    idle, unknown, busy = ([start(10.0, others=others)] for others in (0.0, None, 6.0))
+    assert between_repeats(idle).sigma == pytest.approx(PRIOR.idle, rel=0.1)
+    assert between_repeats(unknown).sigma == pytest.approx(PRIOR.shared, rel=0.1)
+    assert between_sittings(busy) > 3 * PRIOR.shared
+    assert between_sittings(idle) == between_sittings(unknown) == 0.0
 
 
 def test_starts_of_one_sitting_do_not_tell_how_the_load_of_a_busy_machine_changes() -> None:
@@ -41,11 +51,9 @@ def test_starts_of_one_sitting_do_not_tell_how_the_load_of_a_busy_machine_change
         [replace(start(10.0, others=4.0), started=f"2026-01-{1 + each * day:02}T00:0{each}:00+00:00") for each in few]
         for few, day in (([0], 0), ([0, 1, 2, 3], 0), ([0, 1, 2, 3], 1))
     )
-    assert starts(minutes).deviation > 0.8 * PRIOR.load * np.log(2)
-    assert starts(days).deviation < 0.7 * starts(minutes).deviation
-    assert starts(minutes).deviation <= starts(once).deviation
-    unheard = [*minutes, start(10.0)]
-    assert starts(unheard).deviation == pytest.approx(starts(minutes).deviation, rel=0.2), "one that did not tell"
+    assert between_sittings(minutes) == between_sittings(once) == pytest.approx(PRIOR.load * np.log(2))
+    assert between_sittings(days) < 0.7 * between_sittings(minutes)
+    assert between_sittings([*minutes, start(10.0)]) == between_sittings(minutes), "one that did not tell"
 
 
 def test_a_measured_config_is_told_as_one_more_start_and_not_as_a_mean() -> None:
@@ -71,8 +79,6 @@ def test_starts_that_nobody_repeated_lie_no_further_apart_than_the_law_misses_co
     new = Configs.of([Config.data_parallel(96, 3)])
     narrow, wide = (forecaster(JOB, seen, Cluster(), accuracy=None)(new, 1).spread[0] for seen in (exact, rough))
     assert narrow < 0.5 * wide
-    assert starts(exact, 0.01).deviation < 0.3 * starts(exact).deviation
-    assert starts([start(10.0), start(14.0)], 0.01).deviation == starts([start(10.0), start(14.0)]).deviation
 
 
 def test_draws_of_seconds_have_a_long_slow_tail() -> None:

@@ -290,7 +290,7 @@ def test_more_workers_are_named_only_where_a_script_may_use_several(recorded: Re
     assert "more workers" not in ran(recorded, goal, space=alone).notes
 
 
-@pytest.mark.parametrize("deadline", [80.0, 200.0])
+@pytest.mark.parametrize("deadline", [80.0, 120.0])
 def test_a_job_at_a_fixed_rate_begins_with_a_smaller_batch(recorded: Recording, deadline: float) -> None:
     goal = replace(GOAL, deadline=deadline)
 

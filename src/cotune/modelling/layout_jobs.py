@@ -150,30 +150,20 @@ class FittedLayouts:
             logs[rows], deviation[rows] = steps.expected(layouts.take(rows), setting_of(self.model, device))
         return logs, deviation
 
-    def _of_one(self, steps: FittedLaw, config: Config) -> tuple[float, float]:
+    def _log_of_one(self, steps: FittedLaw, config: Config) -> float:
         one = Configs.of([config])
-        logs, deviation = self._expected(steps, layouts_of(one), one.device)
-        return float(logs[0]), float(deviation[0])
+        return float(self._expected(steps, layouts_of(one), one.device)[0][0])
 
     @cached_property
-    def _left_out(self) -> tuple[Floats, Floats]:
-        """Return ln(predicted / measured) of each measured config as predicted without it, and what was expected."""
+    def errors(self) -> Floats:
+        """Return ln(predicted / measured) of each measured config, as predicted without it."""
         configs = list(dict.fromkeys(config for config, _ in self.times))
-        errors, expected = np.zeros(len(configs)), np.ones(len(configs))
+        errors = np.zeros(len(configs))
         for place, config in enumerate(configs):
             own = [seconds for one, seconds in self.times if one == config]
             others = tuple(pair for pair in self.times if pair[0] != config)
-            log, expected[place] = self._of_one(_fitted(self.model, others), config)
-            errors[place] = log - np.log(np.median(own))
-        return errors, expected
-
-    @property
-    def errors(self) -> Floats:
-        return self._left_out[0]
-
-    @property
-    def surprises(self) -> Floats:
-        return self._left_out[0] / self._left_out[1]
+            errors[place] = self._log_of_one(_fitted(self.model, others), config) - np.log(np.median(own))
+        return errors
 
     def too_large(self, configs: Configs) -> Mask:
         """Return which layouts should not run: their memory does not suffice, as counted."""
@@ -270,7 +260,7 @@ class FittedLayouts:
         setting = setting_of(self.model, config.device)
         terms = count_terms(layouts_of(one), setting)
         parts = step_parts(self._steps.coefficients(setting.machine.name), terms)
-        seconds = float(np.exp(self._of_one(self._steps, config)[0]))
+        seconds = float(np.exp(self._log_of_one(self._steps, config)))
         scale = seconds / float(parts.total[0])
         return {name: float(getattr(parts, name)[0]) * scale for name in PARTS}, seconds
 

@@ -34,11 +34,6 @@ class WithErrors(Protocol):
         """Return ln(predicted / measured) of each measured config, as predicted without it."""
         ...
 
-    @property
-    def surprises(self) -> Floats:
-        """Return these errors in deviations of what was expected of each."""
-        ...
-
     def predict(self, configs: Configs) -> Floats:
         """Return the seconds per epoch of each config."""
         ...

@@ -40,7 +40,7 @@ from cotune.predict.resolution import Rhythm, resolved, rhythm_of
 from cotune.predict.returned import require_accuracy, require_seconds
 from cotune.predict.samples import KEPT, curves, failing, timed
 from cotune.predict.seconds import SecondsOutlook, seconds_outlook
-from cotune.predict.starts import at_last_load, engine_start, load_words, starts
+from cotune.predict.starts import at_last_load, engine_start, load_words
 from cotune.predict.successes import successes
 from cotune.space import Configs
 from cotune.types import Cause, Cluster, Config, Floats, Job, Mask, Sample
@@ -235,7 +235,7 @@ def forecaster(
     ended = end_words(job, learnt.found) if learnt is not None and annealing is None else ""
     engine, engine_spread = engine_start(samples)
     return Forecaster(
-        seconds=replace(seconds, starts=starts(known, seconds.usual_error)),
+        seconds=seconds,
         accuracy=learnt,
         continuing=learnt and (None if annealing else learnt.with_past(job, samples)),
         by_worker_batch=by_worker,
@@ -275,7 +275,11 @@ def _times_alone(known: Sequence[Sample]) -> tuple[Sample, ...]:
         if len(seconds) > _REPEATS + 1
     }
     many = [Sample(config, epoch_seconds=seconds) for config, kept in middle.items() for seconds in kept]
-    few = [Sample(s.config, epoch_seconds=s.epoch_seconds) for s in known if s.config not in middle]
+    few = [
+        Sample(s.config, epoch_seconds=s.epoch_seconds, load=s.load, started=s.started)
+        for s in known
+        if s.config not in middle
+    ]
     return (*few, *many)
 
 

@@ -3,9 +3,10 @@
     ln seconds = ln seconds(config) + sigma s t3            sigma: the usual deviation between starts (`scatter.py`)
 
 Steps within a start know nothing of other starts, so that however long one runs, it is one measurement. sigma has a
-prior, narrow on a machine that was seen to be idle and wide where that is not known, and is updated by starts of the
-same config. Where other processes were busy while starts were measured, q of them for each core, later ones may find
-more of them or none. Starts of one sitting, minutes apart, found the same and do not tell, so that
+prior, narrow on a machine that was seen to be idle and wide where that is not known. Starts of the same config are
+evidence of it, and so are residuals of `gaussian`, whose noise it is. Where other processes were busy while starts were
+measured, q of them for each core, later ones may find more of them or none. Starts of one sitting, minutes apart, found
+the same and do not tell, so that
 
     sigma^2  becomes  sigma^2 + LOAD^2 ln(1 + q)^2 / k      k: the sittings in which a config was started
 
@@ -27,7 +28,6 @@ from datetime import datetime
 
 import numpy as np
 
-from cotune.predict.constants import CONSTANTS
 from cotune.predict.samples import timed
 from cotune.predict.scatter import Scatter
 from cotune.types import Sample
@@ -42,13 +42,12 @@ class StartsPrior:
     0.0003 to 0.0024, an H200 with its host to itself 0.00 to 0.01; at worst 0.2.
     """
 
-    shared: float = CONSTANTS.starts_shared  # median of sigma
+    shared: float = 0.03  # median of sigma; 0.02 to 0.04 by interval scores of eight sources, each left out in turn
     idle: float = 0.01
     width: float = 1.0  # of ln sigma
     freedom: float = 3.0  # of Student's t
     late: float = 0.01  # share of starts
     late_by: float = float(np.log(1.5))
-    of_errors: float = 1 / 3  # median of sigma over the error on configs left out, at most
     quiet: float = 0.1  # other processes busy for each core, below which a machine is idle
     load: float = 0.35  # of ln(1 + q), where q others were busy for each core
     sitting: float = 600.0  # seconds between two starts, from which the load may have changed
@@ -63,28 +62,31 @@ class StartsPrior:
 
 
 PRIOR = StartsPrior()
+_ROBUST = 1.4826  # a deviation over the median of sizes
 _LEAST = 0.002  # deviation of ln seconds: no clock is better
 
 
-def starts(samples: Sequence[Sample], usual_error: float = np.inf) -> Scatter:
-    """Return what some samples say of the spread between starts of one config.
-
-    The error of a law on configs left out holds that spread: it tells how large it may be, until repeats do.
-    """
+def between_repeats(samples: Sequence[Sample]) -> Scatter:
+    """Return what a machine's load and repeats of configs say of the spread between starts of one sitting."""
     known = timed(samples)
-    repeats = _repeats(known)
-    prior = Scatter.prior(
-        _median(known, np.inf if repeats else PRIOR.of_errors * usual_error), PRIOR.width, PRIOR.freedom, usual=True
-    )
-    told = replace(prior, late=PRIOR.late, late_by=PRIOR.late_by).after(repeats)
-    return told.wider((_under_load(known) or 0.0) / np.sqrt(_sittings(known)))
+    by_config: dict[object, list[float]] = {}
+    for sample in known:
+        by_config.setdefault(sample.config, []).append(float(np.log(sample.epoch_seconds or 1.0)))
+    repeats = [(len(logs), max(_usual_deviation(logs), _LEAST)) for logs in by_config.values() if len(logs) > 1]
+    median = PRIOR.idle if _under_load(known) == 0.0 else PRIOR.shared
+    prior = Scatter.prior(median, PRIOR.width, PRIOR.freedom, usual=True)
+    return replace(prior, late=PRIOR.late, late_by=PRIOR.late_by).after(repeats)
 
 
-def _median(known: Sequence[Sample], most: float) -> float:
-    busy = _under_load(known)
-    if busy is None:
-        return min(PRIOR.shared, most)
-    return PRIOR.shared if busy else PRIOR.idle
+def _usual_deviation(logs: Sequence[float]) -> float:
+    """Return the deviation of most repeats: one that comes late by much says nothing of the others."""
+    return _ROBUST * float(np.median(np.abs(np.array(logs) - np.median(logs))))
+
+
+def between_sittings(samples: Sequence[Sample]) -> float:
+    """Return the spread that other processes cause, which starts of one sitting do not tell."""
+    known = timed(samples)
+    return (_under_load(known) or 0.0) / float(np.sqrt(_sittings(known)))
 
 
 def _sittings(known: Sequence[Sample]) -> int:
@@ -185,11 +187,3 @@ def load_words(samples: Sequence[Sample]) -> str:
     what = "another process was" if others <= 1 else f"{others} other processes were"
     which = "seconds were" if len(busy) == len(loads) else f"seconds of {len(busy)} of {len(loads)} starts were"
     return f"{which} measured while {what} busy on {counted(cores, 'core')}; another start may be faster or slower"
-
-
-def _repeats(known: Sequence[Sample]) -> list[tuple[int, float]]:
-    """Return how many starts each repeated config has, and how far apart they lie."""
-    by_config: dict[object, list[float]] = {}
-    for sample in known:
-        by_config.setdefault(sample.config, []).append(float(np.log(sample.epoch_seconds or 1.0)))
-    return [(len(logs), max(float(np.std(logs, ddof=1)), _LEAST)) for logs in by_config.values() if len(logs) > 1]

@@ -33,7 +33,6 @@ import numpy as np
 from cotune.plan.assess import Assessment, assess
 from cotune.plan.draws import runs
 from cotune.plan.rates import cost_of, rates
-from cotune.predict.constants import CONSTANTS
 from cotune.predict.learn import forecaster
 from cotune.probe.design import MOST_TIME_EPOCHS, Chooser, Design, Probe, first_length
 from cotune.probe.first_curve import MARGIN, least_wasted
@@ -43,8 +42,8 @@ from cotune.types import RECORDED, Cluster, Config, Floats, Goal, Ints, Job, Mas
 
 FIRST_TIMES = 5
 SHORT = 0.25  # epochs that a first probe of seconds should not exceed, where there is a choice
-WEIGHT = CONSTANTS.probe_weight
-LEAST_GAIN = CONSTANTS.least_gain
+WEIGHT = 0.6  # of the price of a probe, since a plan is used more than once; chosen on all goals of Pollux and MLPerf
+LEAST_GAIN = 0.05  # of the plan's cost, below which nothing more is measured
 MISSING = 2.0  # what a goal that is missed costs, in runs of the plan
 NEAR_LENGTH = 2  # times the length of an annealed run: ends of longer ones are not told by it
 SPARING = 6  # starts left from which a curve is not preceded by a probe of seconds

@@ -25,7 +25,7 @@ from scipy.optimize import minimize
 
 from cotune.bounds import Count
 from cotune.predict import SecondsModel
-from cotune.predict.layout import nodes
+from cotune.predict.law import nodes
 from cotune.predict.samples import timings
 from cotune.space import Configs
 from cotune.types import Floats, Job, Mask, Sample

@@ -27,7 +27,7 @@ import numpy as np
 from cotune.bounds import Count, NotNegative
 from cotune.predict import SecondsModel
 from cotune.predict.coefficients import SumOfTerms, fit_coefficients
-from cotune.predict.layout import nodes
+from cotune.predict.law import nodes
 from cotune.predict.samples import timings
 from cotune.space import Configs
 from cotune.types import Floats, Job, Sample

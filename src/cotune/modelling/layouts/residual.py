@@ -20,7 +20,8 @@ from scipy.optimize import minimize
 from cotune.modelling.layouts.fitting import RobustLoss
 from cotune.modelling.layouts.layout import Layouts
 from cotune.modelling.layouts.setting import Setting
-from cotune.predict.process import NOISE, WIDTHS, matern3
+from cotune.predict.predictors.gaussian import REACH_WIDTH, TOGETHER_WIDTH, matern3
+from cotune.predict.starts import PRIOR
 from cotune.types import Floats
 
 EIGHTY = 1.28  # deviations of a normal distribution within which 80 % of it lie
@@ -32,7 +33,7 @@ _SCALES = np.array([1.5, 3.0, 2.0, 1.0, 1.0, 3.0, 2.0, 1.0, 1.0, 1.0])
 POINT_AXES = len(_SCALES)
 # Centres of the priors of amplitude, noise and reach, and their deviations. Among 0.12, 0.16 and 0.2 the amplitude was
 # chosen by coverage and by errors on few nodes, with each model of the playbook left out.
-_PRIOR, _WIDTHS = np.log([0.16, NOISE, 1.0]), np.array([WIDTHS["alone"], WIDTHS["noise"], WIDTHS["reach"]])
+_PRIOR, _WIDTHS = np.log([0.16, PRIOR.shared, 1.0]), np.array([TOGETHER_WIDTH, PRIOR.width, REACH_WIDTH])
 
 
 def points_of(layouts: Layouts, setting: Setting) -> Floats:
