@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cotune.recording.truth import Recording
+from cotune.recording.truth import Recording, first_meeting
 from cotune.types import Floats
 
 RESTART_EPOCHS = 0.1  # of the config moved to, where the recording tells no seconds
@@ -37,9 +37,8 @@ def epochs_of_way(curve: Floats, level: float | None) -> float:
     known = np.flatnonzero(np.isfinite(curve))
     if not len(known):
         return float("inf")
-    with np.errstate(invalid="ignore"):
-        meets = np.flatnonzero(curve >= level) if level is not None else known[:0]
-    return float(meets[0] + 1) if len(meets) else float(known[-1] + 1)
+    meeting = float("inf") if level is None else float(first_meeting(curve[None], level)[0])
+    return min(meeting, float(known[-1] + 1))
 
 
 def accuracy_after(curve: Floats, done: float) -> float | None:

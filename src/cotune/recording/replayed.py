@@ -51,7 +51,8 @@ class ReplayedJob:
         goal = settings.goal
         last = self.asked.get("max_epochs") or goal.epochs or recording.last_epoch or goal.max_epochs
         goal = replace(goal, max_epochs=last)
-        _require_times(recording, self.folder)
+        if not recording.times:
+            raise NotFound(f"{self.folder} has no epoch_time.csv, so there is nothing to choose")
         space = recording.space(with_accuracy=False)
         if space.needs_accuracy(goal):
             _require_curves(recording, self.folder)
@@ -76,11 +77,6 @@ def _check_target(recording: Recording, asked: JobFile, target: object) -> None:
         raise UsageError(f"target {target}: recording {recording.name} has {job.metric}, not {metric}")
     if asked.target.better not in (None, job.better):
         raise UsageError(f"target {target}: in recording {recording.name} a {job.better} {job.metric} is better")
-
-
-def _require_times(recording: Recording, folder: Path) -> None:
-    if not recording.times:
-        raise NotFound(f"{folder} has no epoch_time.csv, so there is nothing to choose")
 
 
 def _require_curves(recording: Recording, folder: Path) -> None:

@@ -37,6 +37,8 @@ _Kind = TypeVar("_Kind")
 Layout = tuple[str, int, int, Axes]  # device, accumulate, servers, named axes
 Cells = Mapping[int, Mapping[int, tuple[float, ...]]]  # workers -> batch size -> repeats
 Curves = Mapping[int, tuple["RecordedCurve", ...]]  # global batch -> seeds
+OfRepeats = Callable[[tuple[float, ...]], float]  # the seconds that count of several repeats
+RecipeKey = tuple[int | None, int]  # workers where the recording tells them, global batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +89,9 @@ class Recording:
         every = self._product()
         defined = np.isfinite(self.epoch_seconds(every))
         if with_accuracy:
-            known = {key: self._neighbours(key) is not None for key in set(self._recipe_keys(every))}
-            defined &= np.array([known[key] for key in self._recipe_keys(every)], dtype=bool)
+            keys = self._recipe_keys(every)
+            known = {key for key in set(keys) if self._neighbours(key)}
+            defined &= np.array([key in known for key in keys], dtype=bool)
         return _listed(every.take(defined))
 
     def epoch_seconds(self, configs: Configs) -> Floats:
@@ -100,14 +103,13 @@ class Recording:
         most = max(self._repeats.values(), default=1)
         return np.array([self._seconds(configs, partial(_at_turn, start)) for start in range(most)])
 
-    def _seconds(self, configs: Configs, of_repeats: Callable[[tuple[float, ...]], float]) -> Floats:
+    def _seconds(self, configs: Configs, of_repeats: OfRepeats) -> Floats:
         found = np.full(len(configs), np.nan)
         layouts = np.array([self._order.get(layout, -1) for layout in _layouts(configs)], dtype=np.int64)
         for place, cells in enumerate(self.times.values()):
             rows = np.flatnonzero(layouts == place)
             if len(rows):
-                known = {w: {b: of_repeats(r) for b, r in by.items()} for w, by in cells.items()}
-                found[rows] = _interpolated(known, configs.workers[rows], configs.batch_size[rows])
+                found[rows] = _interpolated(cells, of_repeats, configs.workers[rows], configs.batch_size[rows])
         return found
 
     def draw_epoch_seconds(self, config: Config, rng: np.random.Generator) -> float | None:
@@ -118,8 +120,10 @@ class Recording:
         repeat = int(rng.integers(self._repeats[layout]))
         key = (config, repeat)
         if key not in self._drawn:
-            self._drawn[key] = self._of_repeat(self.times[layout], config, repeat)
-        return self._drawn[key]
+            column = np.array([config.workers]), np.array([config.batch_size])
+            self._drawn[key] = float(_interpolated(self.times[layout], partial(_at_turn, repeat), *column)[0])
+        seconds = self._drawn[key]
+        return seconds if np.isfinite(seconds) else None
 
     @cached_property
     def _repeats(self) -> dict[Layout, int]:
@@ -130,21 +134,12 @@ class Recording:
         }
 
     @cached_property
-    def _drawn(self) -> dict[tuple[Config, int], float | None]:
+    def _drawn(self) -> dict[tuple[Config, int], float]:
         return {}
-
-    @staticmethod
-    def _of_repeat(cells: Cells, config: Config, repeat: int) -> float | None:
-        drawn = {
-            workers: {batch: _at_turn(repeat, repeats) for batch, repeats in cells[workers].items()}
-            for workers in _around(cells, config.workers)
-        }
-        value = float(_interpolated(drawn, np.array([config.workers]), np.array([config.batch_size]))[0])
-        return value if np.isfinite(value) else None
 
     def accuracy(self, config: Config) -> Floats | None:
         """Return the accuracy after whole epochs 1, 2, ... (columns) in every seed (rows); None where undefined."""
-        return self._accuracy_of(config.workers if config.workers in self.curves else None, config.global_batch)
+        return self._accuracy_of((config.workers if config.workers in self.curves else None, config.global_batch))
 
     def draw_accuracy(self, config: Config, rng: np.random.Generator) -> Floats | None:
         """Return the curve that one probe follows, or None where accuracy is not defined."""
@@ -194,13 +189,13 @@ class Recording:
             rows += [(layout, w, b) for w, b in itertools.product(sorted(cells), batches)]
         return _columns(rows)
 
-    def _recipe_keys(self, configs: Configs) -> list[tuple[int | None, int]]:
+    def _recipe_keys(self, configs: Configs) -> list[RecipeKey]:
         return [
             (int(w) if int(w) in self.curves else None, int(g))
             for w, g in zip(configs.workers, configs.global_batch, strict=True)
         ]
 
-    def _neighbours(self, key: tuple[int | None, int]) -> tuple[int, int] | None:
+    def _neighbours(self, key: RecipeKey) -> tuple[int, int] | None:
         """Return the recorded global batches on both sides of one (twice itself when recorded)."""
         workers, batch = key
         recorded = sorted(self.curves.get(workers, {}))
@@ -210,34 +205,28 @@ class Recording:
         return (batch, batch) if recorded[above] == batch else (recorded[above - 1], recorded[above])
 
     @cached_property
-    def _known_curves(self) -> dict[tuple[int | None, int], Floats | None]:
+    def _known_curves(self) -> dict[RecipeKey, Floats | None]:
         return {}
 
-    def _accuracy_of(self, workers: int | None, batch: int) -> Floats | None:
-        key = (workers, batch)
+    def _accuracy_of(self, key: RecipeKey) -> Floats | None:
         if key not in self._known_curves:
             self._known_curves[key] = self._between(key)
         return self._known_curves[key]
 
-    def _between(self, key: tuple[int | None, int]) -> Floats | None:
+    def _between(self, key: RecipeKey) -> Floats | None:
+        workers, batch = key
         around = self._neighbours(key)
         if around is None:
             return None
-        low, high = (self._recorded(key[0], batch) for batch in around)
-        if around[0] == around[1]:
-            return low
-        share = np.log(key[1] / around[0]) / np.log(around[1] / around[0])
+        below, above = around
+        if below == above:
+            return np.array([curve.at_whole_epochs(self.last_epoch) for curve in self.curves[workers][batch]])
+        low, high = self._accuracy_of((workers, below)), self._accuracy_of((workers, above))
+        assert low is not None
+        assert high is not None
+        share = np.log(batch / below) / np.log(above / below)
         most = max(len(low), len(high))
         return np.asarray((1 - share) * low[np.arange(most) % len(low)] + share * high[np.arange(most) % len(high)])
-
-    def _recorded(self, workers: int | None, batch: int) -> Floats:
-        key = (workers, batch)
-        if self._known_curves.get(key) is None:
-            seeds = self.curves[workers][batch]
-            self._known_curves[key] = np.array([curve.at_whole_epochs(self.last_epoch) for curve in seeds])
-        found = self._known_curves[key]
-        assert found is not None
-        return found
 
 
 def least_epochs(config: Config, examples: int) -> float:
@@ -252,16 +241,16 @@ def first_meeting(curves: Floats, level: float) -> Floats:
     return np.where(meets.any(axis=1), meets.argmax(axis=1) + 1.0, np.inf)
 
 
-def _interpolated(cells: Mapping[int, Mapping[int, float]], workers: Ints, batches: Ints) -> Floats:
+def _interpolated(cells: Cells, of_repeats: OfRepeats, workers: Ints, batches: Ints) -> Floats:
     """Return exp of log seconds interpolated by rule 2; nan where it is not defined."""
     counts = np.array(sorted(cells), dtype=np.int64)
     logs = np.log(np.maximum(batches, 1).astype(np.float64))
     found = np.full(len(workers), np.nan)
 
     def at(count: int, rows: Ints) -> Floats:
-        by = sorted(cells[count].items())
-        xs, ys = np.log([b for b, _ in by]), np.log([seconds for _, seconds in by])
-        inside = (batches[rows] >= by[0][0]) & (batches[rows] <= by[-1][0])
+        recorded = sorted(cells[count])
+        xs, ys = np.log(recorded), np.log([of_repeats(cells[count][batch]) for batch in recorded])
+        inside = (batches[rows] >= recorded[0]) & (batches[rows] <= recorded[-1])
         return np.where(inside, np.interp(logs[rows], xs, ys), np.nan)
 
     for count in np.unique(workers):
@@ -274,14 +263,6 @@ def _interpolated(cells: Mapping[int, Mapping[int, float]], workers: Ints, batch
             share = np.log(count / low) / np.log(high / low)
             found[rows] = (1 - share) * at(low, rows) + share * at(high, rows)
     return np.asarray(np.exp(found))
-
-
-def _around(cells: Cells, workers: int) -> list[int]:
-    counts = sorted(cells)
-    place = int(np.searchsorted(counts, workers))
-    if workers in cells:
-        return [workers]
-    return [counts[index] for index in (place - 1, place) if 0 <= index < len(counts)]
 
 
 def _at_turn(start: int, repeats: tuple[float, ...]) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +66,7 @@ def write(
         facts |= {"currency": currency} if currency != "USD" else {}
     (folder / JOB).write_text(yaml.safe_dump(facts, sort_keys=False, allow_unicode=True), encoding="utf-8")
     _table(folder / TIMES, [_time(row) for row in times], {"accumulate": 1, "servers": 0})
-    _table(folder / ACCURACY, [_point(row) for row in accuracy], {})
+    _table(folder / ACCURACY, [asdict(row) for row in accuracy], {})
     return folder
 
 
@@ -77,12 +77,9 @@ def _device(device: Device) -> dict[str, Any]:
 
 
 def _time(row: TimeRow) -> dict[str, object]:
-    columns = ("workers", "batch_size", "epoch_seconds", "device", "nodes", "repeat", "accumulate", "servers")
-    return {name: getattr(row, name) for name in columns} | dict(row.axes)
-
-
-def _point(row: AccuracyRow) -> dict[str, object]:
-    return {name: getattr(row, name) for name in ("global_batch", "epoch", "accuracy", "seed", "workers")}
+    columns = asdict(row)
+    del columns["axes"]
+    return columns | dict(row.axes)
 
 
 def _table(path: Path, rows: Sequence[Mapping[str, object]], usual: Mapping[str, object]) -> None:
