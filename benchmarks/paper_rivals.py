@@ -36,16 +36,16 @@ def twelve(folders: Sequence[Path]) -> list[PlanningRow]:
 
 def shown(parts: dict[str, list[PlanningRow]]) -> str:
     """Return the table: a row for each method, five numbers for each part."""
-    totals = {part: {total.strategy: total for total in planning_summaries(rows)} for part, rows in parts.items()}
-    heads = [f"{part}, {len(rows) and totals[part]['oracle'].goals} goals: met" for part, rows in parts.items()]
+    totals = {part: {total["strategy"]: total for total in planning_summaries(rows)} for part, rows in parts.items()}
+    heads = [f"{part}, {len(rows) and totals[part]['oracle']['goals']} goals: met" for part, rows in parts.items()]
     columns = [each for head in heads for each in (head, "median", "mean", "with measuring: median", "mean")]
     lines = []
     for name in (*ORDER, *(name for name in METHODS if name not in ORDER)):
         cells: list[str] = []
         for part in parts:
             total = totals[part][name]
-            numbers = (total.median, total.mean, total.median_with_profile, total.mean_with_profile)
-            cells += [f"{total.met:.0%}", *(f"{number:.2f}" for number in numbers)]
+            costs = ("median", "mean", "median_with_profile", "mean_with_profile")
+            cells += [f"{total['met']:.0%}", *(f"{total[cost]:.2f}" for cost in costs)]
         lines.append((METHODS[name], *cells))
     return table(("method", *columns), lines)
 

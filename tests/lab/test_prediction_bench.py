@@ -46,4 +46,4 @@ def test_accuracy_is_predicted_apart_and_both_readings_of_the_paper_take_part(tm
     accuracy = {row.predictor: row for row in rows if row.quantity == "accuracy"}
     assert set(accuracy) == {"curve", "isotonic(reading=pooled)"}
     assert accuracy["curve"].mre < 0.1
-    assert prediction_summaries(rows)[0].recordings == 1
+    assert prediction_summaries(rows)[0]["recordings"] == 1

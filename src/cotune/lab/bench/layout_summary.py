@@ -11,11 +11,11 @@ all lines mostly measure stragglers. Rivals choose among the same lines of the s
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
 
 import numpy as np
 
 from cotune.lab.bench.layouts import LeftOut, judge_choice
+from cotune.lab.bench.tasks import Figures, overall
 from cotune.modelling.layouts.choosing import choose, scores
 from cotune.modelling.layouts.fitting import LogPrior
 from cotune.modelling.layouts.layout import allowed
@@ -24,37 +24,6 @@ from cotune.modelling.layouts.tables import LayoutGroup
 from cotune.types import Floats, Ints, Mask
 
 FEW_NODES = 4
-
-
-@dataclass(frozen=True, slots=True)
-class LayoutSummary:
-    """What the issue of layouts is judged by, shares and relative errors; None where there is no such line."""
-
-    model: str  # or all
-    speed_median_few_nodes: float | None
-    best_third_mape_few_nodes: float | None
-    best_third_mape_many_nodes: float | None
-    memory_median: float | None
-    coverage: float | None  # of the 80 % interval of tokens/s
-    crashes_foreseen: float | None
-    false_alarms: float | None
-    within_5_percent: float | None
-    within_10_percent: float | None
-    regret_median: float | None
-    crash_chosen: float | None
-    cells: int
-
-
-@dataclass(frozen=True, slots=True)
-class Anchor:
-    """How a rule chooses: shares of cells, and the median regret where it ran."""
-
-    name: str
-    within_5_percent: float | None
-    within_10_percent: float | None
-    regret_median: float | None
-    crash_chosen: float | None
-    cells: int
 
 
 def mfu(group: LayoutGroup) -> Floats:
@@ -83,12 +52,14 @@ def _left(one: LeftOut) -> Mask:
     return left
 
 
-def summaries(judged: Sequence[LeftOut]) -> list[LayoutSummary]:
+def summaries(judged: Sequence[LeftOut]) -> list[Figures]:
     """Return the figures of every model and of all together."""
     return [_summary("all", judged), *(_summary(one.group.name, [one]) for one in judged)]
 
 
-def _summary(name: str, judged: Sequence[LeftOut]) -> LayoutSummary:
+def _summary(name: str, judged: Sequence[LeftOut]) -> Figures:
+    """Return shares and relative errors, None where there is no such line."""
+
     def gathered(of: Callable[[LeftOut], Floats | Mask | Ints]) -> Floats:
         return np.concatenate([of(one).astype(np.float64) for one in judged])
 
@@ -101,32 +72,22 @@ def _summary(name: str, judged: Sequence[LeftOut]) -> LayoutSummary:
     memory = gathered(lambda one: np.abs(one.forecasts.gib[:, 1] / one.group.rows.gib - 1))
     fits = gathered(lambda one: one.forecasts.p_fits)
     inside = gathered(_inside)
-    choices = [_own_choice(one) for one in judged]
-    shares = asdict(_anchor(name, [choice for part in choices for choice in part]))
-    return LayoutSummary(
-        model=shares.pop("name"),
-        speed_median_few_nodes=_median(speed[ran & left & few]),
-        best_third_mape_few_nodes=_mean(speed[best & few]),
-        best_third_mape_many_nodes=_mean(speed[best & ~few]),
-        memory_median=_median(memory[ran & left & np.isfinite(memory)]),
-        coverage=_mean(inside[ran & left]),
-        crashes_foreseen=_mean(fits[~ran & left] < 0.5),
-        false_alarms=_mean(fits[ran & left] < 0.5),
-        **shares,
-    )
+    return {
+        "model": name,
+        "speed_median_few_nodes": overall(np.median, speed[ran & left & few]),
+        "best_third_mape_few_nodes": overall(np.mean, speed[best & few]),
+        "best_third_mape_many_nodes": overall(np.mean, speed[best & ~few]),
+        "memory_median": overall(np.median, memory[ran & left & np.isfinite(memory)]),
+        "coverage": overall(np.mean, inside[ran & left]),  # of the 80 % interval of tokens/s
+        "crashes_foreseen": overall(np.mean, fits[~ran & left] < 0.5),
+        "false_alarms": overall(np.mean, fits[ran & left] < 0.5),
+        **_shares([choice for one in judged for choice in _own_choice(one)]),
+    }
 
 
 def _inside(one: LeftOut) -> Mask:
     seconds = one.group.rows.seconds
     return np.asarray((seconds >= one.forecasts.seconds[:, 0]) & (seconds <= one.forecasts.seconds[:, 2]))
-
-
-def _mean(values: Floats | Mask) -> float | None:
-    return float(np.mean(values)) if len(values) else None
-
-
-def _median(values: Floats) -> float | None:
-    return float(np.median(values)) if len(values) else None
 
 
 Chosen = tuple[float | None, bool]  # regret, and whether it crashed
@@ -146,20 +107,19 @@ def _runnable(one: LeftOut) -> list[tuple[int, Mask]]:
     return [(nodes, among) for nodes, among in one.cells if one.group.rows.ran[among].any()]
 
 
-def _anchor(name: str, chosen: Sequence[Chosen]) -> Anchor:
+def _shares(chosen: Sequence[Chosen]) -> Figures:
+    """Return how good some choices are: shares of cells, and the median regret where the choice ran."""
     regrets = np.array([np.inf if regret is None else regret for regret, _ in chosen])
-    ran = regrets[np.isfinite(regrets)]
-    return Anchor(
-        name=name,
-        within_5_percent=_mean(regrets <= 0.05),
-        within_10_percent=_mean(regrets <= 0.10),
-        regret_median=_median(ran),
-        crash_chosen=_mean(np.array([crashed for _, crashed in chosen], dtype=bool)),
-        cells=len(chosen),
-    )
+    return {
+        "within_5_percent": overall(np.mean, regrets <= 0.05),
+        "within_10_percent": overall(np.mean, regrets <= 0.10),
+        "regret_median": overall(np.median, regrets[np.isfinite(regrets)]),
+        "crash_chosen": overall(np.mean, [crashed for _, crashed in chosen]),
+        "cells": len(chosen),
+    }
 
 
-def anchors(judged: Sequence[LeftOut], seed: int = 0) -> list[Anchor]:
+def anchors(judged: Sequence[LeftOut], seed: int = 0) -> list[Figures]:
     """Return how this and the rivals choose on the same lines."""
     rng = np.random.default_rng(seed)
     rules: dict[str, Callable[[LeftOut], list[Chosen]]] = {
@@ -168,7 +128,9 @@ def anchors(judged: Sequence[LeftOut], seed: int = 0) -> list[Anchor]:
         "megatron": lambda one: _chosen(one, _rule_scores(one, fill_node=False)),
         "random": lambda one: [pick for _ in range(20) for pick in _chosen(one, rng.random(len(one.group.lines)))],
     }
-    return [_anchor(name, [choice for one in judged for choice in rule(one)]) for name, rule in rules.items()]
+    return [
+        {"name": name, **_shares([choice for one in judged for choice in rule(one)])} for name, rule in rules.items()
+    ]
 
 
 def _rule_scores(one: LeftOut, *, fill_node: bool) -> Floats:

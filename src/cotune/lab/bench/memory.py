@@ -10,15 +10,16 @@ rows in sight, so for the families of the folder shipped as `fms_finetune` they 
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from cotune.devices import Spec, known
 from cotune.errors import NotFound
+from cotune.lab.bench.tasks import Figures, grouped, overall
 from cotune.modelling.memory import (
     Correction,
     CountedMemory,
@@ -62,29 +63,13 @@ class MemoryRow:
 
 
 @dataclass(frozen=True, slots=True)
-class MemorySummary:
-    """Errors over the rows whose quantity was measured, and failures over all rows."""
-
-    quantity: str
-    rows: int
-    median: float | None
-    p90: float | None
-    worst: float | None
-    within: float | None  # share of measured peaks inside low..high, 80 % where intervals are right
-    failures: int
-    foreseen: int
-    ran: int
-    refused: int
-
-
-@dataclass(frozen=True, slots=True)
 class MemoryBench:
     """All rows, the errors over them and by family, and nvidia-smi's beside them."""
 
     rows: tuple[MemoryRow, ...]
-    summary: MemorySummary
-    families: Mapping[str, MemorySummary]
-    nvidia: MemorySummary
+    summary: Figures
+    families: Mapping[str, Figures]
+    nvidia: Figures
 
 
 def bench_memory(folder: Path, *, measured: int = 0, device: str = "a100") -> MemoryBench:
@@ -104,32 +89,32 @@ def bench_memory(folder: Path, *, measured: int = 0, device: str = "a100") -> Me
     return MemoryBench(rows, summarise(rows), families, _nvidia(rows))
 
 
-def summarise(rows: Sequence[MemoryRow]) -> MemorySummary:
-    """Return the errors of rows."""
+def summarise(rows: Sequence[MemoryRow]) -> Figures:
+    """Return the errors of the rows whose quantity was measured, and the failures of all rows."""
     judged = [(row, row.measured) for row in rows if row.measured is not None]
     errors = [abs(row.predicted["mid"] - value) / value for row, value in judged]
     inside = [row.predicted["low"] <= value <= row.predicted["high"] for row, value in judged]
     failed, ran = [row for row in rows if row.failed], [row for row in rows if not row.failed]
-    return MemorySummary(
-        quantity=QUANTITY,
-        rows=len(errors),
-        median=float(np.median(errors)) if errors else None,
-        p90=float(np.quantile(errors, 0.9)) if errors else None,
-        worst=max(errors, default=None),
-        within=float(np.mean(inside)) if inside else None,
-        failures=len(failed),
-        foreseen=sum(row.p_fits < CONFIDENCE for row in failed),
-        ran=len(ran),
-        refused=sum(row.p_fits < CONFIDENCE for row in ran),
-    )
+    return {
+        "quantity": QUANTITY,
+        "rows": len(errors),
+        "median": overall(np.median, errors),
+        "p90": overall(partial(np.quantile, q=0.9), errors),
+        "worst": max(errors, default=None),
+        "within": overall(np.mean, inside),  # share of measured peaks inside low..high
+        "failures": len(failed),
+        "foreseen": sum(row.p_fits < CONFIDENCE for row in failed),
+        "ran": len(ran),
+        "refused": sum(row.p_fits < CONFIDENCE for row in ran),
+    }
 
 
-def _nvidia(rows: Sequence[MemoryRow]) -> MemorySummary:
+def _nvidia(rows: Sequence[MemoryRow]) -> Figures:
     """Return the same for what nvidia-smi showed, where the allocator was not at the device's end."""
     shown = [row for row in rows if row.nvidia_measured and not row.failed and row.nvidia_measured < UNCENSORED]
     at = [dict.fromkeys(("low", "mid", "high"), row.nvidia_predicted) for row in shown]
     as_rows = [replace(row, predicted=one, measured=row.nvidia_measured) for row, one in zip(shown, at, strict=True)]
-    return replace(summarise(as_rows), quantity="mem_nvidia_mib", within=None)
+    return summarise(as_rows) | {"quantity": "mem_nvidia_mib", "within": None}
 
 
 def _learnt(runs: Sequence[tuple[RecordedRun, CountedMemory]], left_out: str) -> Correction:
@@ -144,11 +129,8 @@ def _smallest(
     runs: Sequence[tuple[RecordedRun, CountedMemory]], measured: int
 ) -> dict[tuple[object, ...], list[RecordedRun]]:
     """Return the runs of each group that may be looked at: those of its smallest batches."""
-    groups: dict[tuple[object, ...], list[RecordedRun]] = defaultdict(list)
-    for run, _ in runs:
-        groups[run.group].append(run)
     found: dict[tuple[object, ...], list[RecordedRun]] = {}
-    for group, own in groups.items():
+    for group, own in grouped((run for run, _ in runs), lambda run: run.group).items():
         batches = sorted({run.micro_batch for run in own})[:measured]
         found[group] = [run for run in own if run.micro_batch in batches]
     return found

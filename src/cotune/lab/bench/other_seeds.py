@@ -10,7 +10,7 @@ that at least half of them equal or beat. A goal that no config meets with the c
 counted separately. Every goal weighs the same.
 
 Plans are chosen: of all configs that are sure enough the cheapest, which is mostly surer than was asked. Whether P(met)
-itself is true is shown by all configs of the space, those with similar predictions in one row (`ToldSummary`).
+itself is true is shown by all configs of the space, those with similar predictions in one row (`told_summaries`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import numpy as np
 
 from cotune.errors import Infeasible
 from cotune.lab.bench.lab import RecordedLab
-from cotune.lab.bench.tasks import grouped, worked_off
+from cotune.lab.bench.tasks import Figures, figure, grouped, worked_off
 from cotune.lab.bench.truth import Truth, recording_of
 from cotune.plan.assess import Assessment, assess
 from cotune.plan.choose import decide
@@ -57,17 +57,6 @@ class SeedRow:
 
 
 @dataclass(frozen=True, slots=True)
-class SeedSummary:
-    """All goals for which one confidence was asked."""
-
-    confidence: float
-    goals: int
-    refused: int
-    probability: float  # mean of the predictions
-    met: float
-
-
-@dataclass(frozen=True, slots=True)
 class ToldRow:
     """Configs with similar predictions for one goal after one profile, planned for or not."""
 
@@ -77,18 +66,6 @@ class ToldRow:
     configs: int
     probability: float  # mean of the predictions
     met: float  # mean share of the runs that judge
-
-
-@dataclass(frozen=True, slots=True)
-class ToldSummary:
-    """All goals and profiles with configs in one range of predictions."""
-
-    low: float
-    high: float
-    profiles: int
-    configs: int
-    probability: float
-    met: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,34 +114,35 @@ def bench_other_seeds(
     return SeedBenchmark(rows, told, tuple(left_out))
 
 
-def seed_summaries(rows: Iterable[SeedRow]) -> list[SeedSummary]:
+def seed_summaries(rows: Iterable[SeedRow]) -> list[Figures]:
     """Return one summary for each confidence that was asked for."""
     groups = grouped(rows, lambda row: row.confidence)
     return [_summary(confidence, own) for confidence, own in sorted(groups.items())]
 
 
-def _summary(confidence: float, rows: Sequence[SeedRow]) -> SeedSummary:
+def _summary(confidence: float, rows: Sequence[SeedRow]) -> Figures:
     planned = [row for row in rows if not row.refused]
-    return SeedSummary(
-        confidence=confidence,
-        goals=len(rows),
-        refused=len(rows) - len(planned),
-        probability=float(np.mean([row.probability for row in planned])) if planned else float("nan"),
-        met=float(np.mean([row.met for row in planned])) if planned else float("nan"),
-    )
+    return {
+        "confidence": confidence,
+        "goals": len(rows),
+        "refused": len(rows) - len(planned),
+        "probability": figure(np.mean, "probability", planned),
+        "met": figure(np.mean, "met", planned),
+    }
 
 
-def told_summaries(rows: Iterable[ToldRow]) -> list[ToldSummary]:
+def told_summaries(rows: Iterable[ToldRow]) -> list[Figures]:
     """Return one summary for each range of predictions; every profile weighs the same."""
     return [
-        ToldSummary(
-            *part,
-            profiles=len(own),
-            configs=sum(row.configs for row in own),
-            probability=float(np.mean([row.probability for row in own])),
-            met=float(np.mean([row.met for row in own])),
-        )
-        for part, own in sorted(grouped(rows, lambda row: (row.low, row.high)).items())
+        {
+            "low": low,
+            "high": high,
+            "profiles": len(own),
+            "configs": sum(row.configs for row in own),
+            "probability": figure(np.mean, "probability", own),
+            "met": figure(np.mean, "met", own),
+        }
+        for (low, high), own in sorted(grouped(rows, lambda row: (row.low, row.high)).items())
     ]
 
 

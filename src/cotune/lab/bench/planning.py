@@ -24,7 +24,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,7 +32,7 @@ import numpy as np
 
 from cotune import registry
 from cotune.lab.bench.lab import Profiles, RecordedLab
-from cotune.lab.bench.tasks import grouped, worked_off
+from cotune.lab.bench.tasks import Figures, figure, grouped, worked_off
 from cotune.lab.bench.truth import FEWEST_BEST, halves_of, recording_of
 from cotune.lab.strategy import Decision, Strategy, decision_of
 from cotune.types import Goal, Sample
@@ -59,22 +59,6 @@ class PlanningRow:
     reused_cost: float
     score_with_profile: float
     unit: str
-
-
-@dataclass(frozen=True, slots=True)
-class PlanningSummary:
-    """All goals of one strategy; None where no goal was planned or met, or no P(met) is forecast."""
-
-    strategy: str
-    goals: int
-    planned: float  # share of the goals
-    met: float | None  # share of the planned goals
-    probability: float | None  # mean P(met) of the plans
-    median: float | None  # cost over the best, of the plans that met their goal
-    mean: float | None
-    median_with_profile: float | None
-    mean_with_profile: float | None
-    profile_samples: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,34 +120,28 @@ def bench_planning(
     return Benchmark(tuple(rows), tuple(left_out))
 
 
-def planning_summaries(rows: Iterable[PlanningRow]) -> list[PlanningSummary]:
+def planning_summaries(rows: Iterable[PlanningRow]) -> list[Figures]:
     """Return the summary of each strategy, those that meet the most goals first, then the cheapest with measuring."""
     found = [_summary(strategy, own) for strategy, own in grouped(rows, lambda row: row.strategy).items()]
-    return sorted(found, key=lambda one: (-one.planned * (one.met or 0.0), one.mean_with_profile or np.inf))
+    return sorted(found, key=lambda one: (-one["planned"] * (one["met"] or 0.0), one["mean_with_profile"] or np.inf))
 
 
-def _summary(strategy: str, rows: Sequence[PlanningRow]) -> PlanningSummary:
+def _summary(strategy: str, rows: Sequence[PlanningRow]) -> Figures:
+    """Return the figures of one strategy; None where no goal was planned or met, or no P(met) is forecast."""
     planned = [row for row in rows if row.workers is not None]
-    met = [row for row in planned if row.met]
-    told = [row.probability for row in planned if row.probability is not None]
-    # What is met has no penalty in its score, which is then the cost over the best.
-    plain, full = [row.score for row in met], [row.score_with_profile for row in met]
-    return PlanningSummary(
-        strategy=strategy,
-        goals=len(rows),
-        planned=len(planned) / len(rows),
-        met=len(met) / len(planned) if planned else None,
-        probability=_of(np.mean, told),
-        median=_of(np.median, plain),
-        mean=_of(np.mean, plain),
-        median_with_profile=_of(np.median, full),
-        mean_with_profile=_of(np.mean, full),
-        profile_samples=float(np.mean([row.profile_samples for row in rows])),
-    )
-
-
-def _of(measure: Callable[..., float], values: Sequence[float]) -> float | None:
-    return float(measure(values)) if values else None
+    met = [row for row in planned if row.met]  # without a penalty the score is the cost over the best
+    return {
+        "strategy": strategy,
+        "goals": len(rows),
+        "planned": len(planned) / len(rows),
+        "met": figure(np.mean, "met", planned),
+        "probability": figure(np.mean, "probability", planned),
+        "median": figure(np.median, "score", met),
+        "mean": figure(np.mean, "score", met),
+        "median_with_profile": figure(np.median, "score_with_profile", met),
+        "mean_with_profile": figure(np.mean, "score_with_profile", met),
+        "profile_samples": figure(np.mean, "profile_samples", rows),
+    }
 
 
 def useful(folders: Sequence[Path]) -> tuple[list[Path], list[tuple[str, str]]]:

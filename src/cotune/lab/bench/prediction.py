@@ -14,12 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
 
 from cotune import registry
-from cotune.lab.bench.tasks import grouped, worked_off
+from cotune.lab.bench.tasks import Figures, figure, grouped, worked_off
 from cotune.predict import AccuracyPredictor, SecondsPredictor, TooFewSamples
 from cotune.predict.learn import forecaster
 from cotune.probe.design import Design
@@ -43,22 +44,6 @@ class PredictionRow:
     mre: float
     mape: float
     coverage: float
-    interval_score: float
-
-
-@dataclass(frozen=True, slots=True)
-class PredictionSummary:
-    """One predictor from so many samples, over recordings."""
-
-    quantity: str
-    predictor: str
-    samples: int
-    recordings: int
-    mre: float
-    mape: float
-    worst_mape: float
-    coverage: float  # mean over recordings
-    lowest_coverage: float
     interval_score: float
 
 
@@ -96,25 +81,25 @@ def bench_prediction(
     return [row for rows in worked_off(_measure, tasks, processes) for row in rows]
 
 
-def prediction_summaries(rows: Iterable[PredictionRow]) -> list[PredictionSummary]:
-    """Return medians over recordings, the best first for each quantity and count."""
+def prediction_summaries(rows: Iterable[PredictionRow]) -> list[Figures]:
+    """Return figures over recordings, the best first for each quantity and count."""
     groups = grouped(rows, lambda row: (row.quantity, row.samples, row.predictor))
     totals = [
-        PredictionSummary(
-            quantity=quantity,
-            predictor=predictor,
-            samples=samples,
-            recordings=len(own),
-            mre=float(np.median([row.mre for row in own])),
-            mape=float(np.median([row.mape for row in own])),
-            worst_mape=float(np.max([row.mape for row in own])),
-            coverage=float(np.mean([row.coverage for row in own])),
-            lowest_coverage=float(np.min([row.coverage for row in own])),
-            interval_score=float(np.median([row.interval_score for row in own])),
-        )
+        {
+            "quantity": quantity,
+            "predictor": predictor,
+            "samples": samples,
+            "recordings": len(own),
+            "mre": figure(np.median, "mre", own),
+            "mape": figure(np.median, "mape", own),
+            "worst_mape": figure(np.max, "mape", own),
+            "coverage": figure(np.mean, "coverage", own),
+            "lowest_coverage": figure(np.min, "coverage", own),
+            "interval_score": figure(np.median, "interval_score", own),
+        }
         for (quantity, samples, predictor), own in groups.items()
     ]
-    return sorted(totals, key=lambda total: (total.quantity, total.samples, total.mape))
+    return sorted(totals, key=itemgetter("quantity", "samples", "mape"))
 
 
 def _measure(task: PredictionTask) -> list[PredictionRow]:

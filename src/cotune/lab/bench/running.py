@@ -31,7 +31,7 @@ from cotune import registry
 from cotune.display import Progress
 from cotune.errors import UsageError
 from cotune.lab.bench.lab import RecordedLab, cost_of
-from cotune.lab.bench.tasks import grouped, worked_off
+from cotune.lab.bench.tasks import Figures, figure, grouped, worked_off
 from cotune.lab.bench.trials import Account, asha, manual, optuna
 from cotune.lab.bench.truth import SLACK, Truth, halves_of, recording_of
 from cotune.lab.strategy import Strategy
@@ -65,28 +65,8 @@ class RunningRow:
     moves: int
     oracle: float
     unit: str
-    told: float | None = None  # P(met) at the beginning, by a method that predicts it
-
-    @property
-    def ratio(self) -> float:
-        """Return everything spent over what the static oracle pays."""
-        return self.spent / self.oracle
-
-
-@dataclass(frozen=True, slots=True)
-class RunningSummary:
-    """All goals of one method at one slack; `score` adds two for a goal that was missed."""
-
-    slack: float
-    method: str
-    goals: int
-    met: float
-    median: float
-    mean: float
-    median_score: float
-    mean_score: float
-    moves: float
-    told: float | None = None  # mean P(met) at the beginning
+    told: float | None  # P(met) at the beginning, by a method that predicts it
+    ratio: float  # everything spent over what the static oracle pays
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,32 +104,27 @@ def bench_running(
     return [row for rows in worked_off(_answer, tasks, processes) for row in rows], left_out
 
 
-def running_summaries(rows: Iterable[RunningRow]) -> list[RunningSummary]:
-    """Return one summary for each slack and method, in the order they come."""
-    groups = grouped(rows, lambda row: (row.slack, row.method))
-    return [_summary(slack, method, own) for (slack, method), own in sorted(groups.items(), key=_order)]
+def running_summaries(rows: Iterable[RunningRow]) -> list[Figures]:
+    """Return one summary for each slack and method, the largest slack first."""
+    order = list(METHODS)
+    listed = sorted(rows, key=lambda row: (-row.slack, order.index(row.method)))
+    return [_summary(*group, own) for group, own in grouped(listed, lambda row: (row.slack, row.method)).items()]
 
 
-def _order(group: tuple[tuple[float, str], list[RunningRow]]) -> tuple[float, int]:
-    (slack, method), _ = group
-    return -slack, list(METHODS).index(method)
-
-
-def _summary(slack: float, method: str, rows: Sequence[RunningRow]) -> RunningSummary:
-    ratios = np.array([row.ratio for row in rows])
-    scores = ratios + MISSED * np.array([not row.met for row in rows])
-    return RunningSummary(
-        slack=slack,
-        method=method,
-        goals=len(rows),
-        met=float(np.mean([row.met for row in rows])),
-        median=float(np.median(ratios)),
-        mean=float(ratios.mean()),
-        median_score=float(np.median(scores)),
-        mean_score=float(scores.mean()),
-        moves=float(np.mean([row.moves for row in rows])),
-        told=float(np.mean(told)) if (told := [row.told for row in rows if row.told is not None]) else None,
-    )
+def _summary(slack: float, method: str, rows: Sequence[RunningRow]) -> Figures:
+    scores = [row.ratio if row.met else row.ratio + MISSED for row in rows]
+    return {
+        "slack": slack,
+        "method": method,
+        "goals": len(rows),
+        "met": figure(np.mean, "met", rows),
+        "median": figure(np.median, "ratio", rows),
+        "mean": figure(np.mean, "ratio", rows),
+        "median_score": float(np.median(scores)),
+        "mean_score": float(np.mean(scores)),
+        "moves": figure(np.mean, "moves", rows),
+        "told": figure(np.mean, "told", rows),
+    }
 
 
 def usable(folder: Path) -> bool:
@@ -187,6 +162,7 @@ def _in_turn(task: _RunningTask, goals: Sequence[Goal]) -> list[RunningRow]:
 def _row(task: _RunningTask, truth: Truth, goal: Goal, method: str, spent: Account) -> RunningRow:
     best = truth.best(goal)
     assert best is not None  # goals lie on the frontier
+    oracle = truth.outcome(truth.configs[best], goal.max_epochs, goal).cost
     return RunningRow(
         recording=truth.recording.name,
         target=goal.target or 0.0,
@@ -198,9 +174,10 @@ def _row(task: _RunningTask, truth: Truth, goal: Goal, method: str, spent: Accou
         spent=spent.cost,
         measuring=spent.measuring,
         moves=spent.moves,
-        oracle=truth.outcome(truth.configs[best], goal.max_epochs, goal).cost,
+        oracle=oracle,
         unit=truth.recording.cluster.unit,
         told=spent.told,
+        ratio=spent.cost / oracle,
     )
 
 

@@ -12,6 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from cotune.lab.bench.tasks import Figures, grouped, overall
 from cotune.modelling.layouts.fitted_law import SECONDS, FittedLaw
 from cotune.modelling.layouts.fitting import LogPrior
 from cotune.modelling.layouts.tables import LayoutGroup
@@ -28,18 +29,6 @@ class StepRow:
     quantity: str
     predicted: dict[str, float]
     measured: float
-
-
-@dataclass(frozen=True, slots=True)
-class StepSummary:
-    """Errors on a table: medians over draws of the median and of the mean error, and coverage of 80 % intervals."""
-
-    table: str
-    rows: int
-    learnt_from: int
-    median_error: float
-    mape: float
-    coverage: float
 
 
 def tables_of(groups: Sequence[LayoutGroup]) -> dict[str, list[LayoutGroup]]:
@@ -84,22 +73,20 @@ def _draw(name: str, parts: Sequence[LayoutGroup], draw: int, places: Ints, colu
     return found
 
 
-def step_summaries(rows: Sequence[StepRow], measure: int) -> list[StepSummary]:
-    """Return the errors on every table."""
+def step_summaries(rows: Sequence[StepRow], measure: int) -> list[Figures]:
+    """Return the errors on every table: medians over draws of the median and of the mean, and coverage of intervals."""
     found = []
-    for table in dict.fromkeys(row.table for row in rows):
-        mine = [row for row in rows if row.table == table]
-        draws = [[row for row in mine if row.draw == draw] for draw in dict.fromkeys(row.draw for row in mine)]
-        errors = [np.array([abs(row.predicted["mid"] / row.measured - 1) for row in draw]) for draw in draws]
+    for table, mine in grouped(rows, lambda row: row.table).items():
+        draws = grouped(mine, lambda row: row.draw).values()
+        errors = [[abs(row.predicted["mid"] / row.measured - 1) for row in draw] for draw in draws]
         inside = [row.predicted["low"] <= row.measured <= row.predicted["high"] for row in mine]
-        found.append(
-            StepSummary(
-                table=table,
-                rows=len({row.row for row in mine}),
-                learnt_from=measure,
-                median_error=float(np.median([np.median(error) for error in errors])),
-                mape=float(np.median([np.mean(error) for error in errors])),
-                coverage=float(np.mean(inside)),
-            )
-        )
+        figures = {
+            "table": table,
+            "rows": len({row.row for row in mine}),
+            "learnt_from": measure,
+            "median_error": overall(np.median, map(np.median, errors)),
+            "mape": overall(np.median, map(np.mean, errors)),
+            "coverage": overall(np.mean, inside),
+        }
+        found.append(figures)
     return found

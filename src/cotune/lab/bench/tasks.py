@@ -1,11 +1,11 @@
-"""What benchmarks share: recordings by their folders, tasks worked off by several processes, rows grouped."""
+"""What benchmarks share: recordings by their folders, tasks for several processes, rows grouped and summarised."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from cotune.errors import NotFound
 from cotune.recording.reader import JOB
@@ -14,6 +14,7 @@ Task = TypeVar("Task")
 Answer = TypeVar("Answer")
 Row = TypeVar("Row")
 Key = TypeVar("Key", bound=Hashable)
+Figures = dict[str, Any]  # what a summary says, by name, as JSON has it
 
 
 def worked_off(work: Callable[[Task], Answer], tasks: Sequence[Task], processes: int) -> Iterator[Answer]:
@@ -31,6 +32,17 @@ def grouped(rows: Iterable[Row], key: Callable[[Row], Key]) -> dict[Key, list[Ro
     for row in rows:
         groups.setdefault(key(row), []).append(row)
     return groups
+
+
+def overall(measure: Callable[..., float], values: Iterable[float | None]) -> float | None:
+    """Return the mean, median or another measure of the values that are known; None where none is."""
+    known = [value for value in values if value is not None]
+    return float(measure(known)) if known else None
+
+
+def figure(measure: Callable[..., float], name: str, rows: Iterable[object]) -> float | None:
+    """Return a measure of one field of the rows."""
+    return overall(measure, (getattr(row, name) for row in rows))
 
 
 def recording_folders(paths: Sequence[Path]) -> list[Path]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from statistics import median
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -17,16 +16,18 @@ from cotune.cli.output import emit_json, note, say, table
 from cotune.errors import UsageError
 from cotune.lab.bench.curves import bench_curves, curve_summaries
 from cotune.lab.bench.layers import MODELS, LayerRefusal, LayerRow, bench_layers
+from cotune.lab.bench.layout_summary import anchors, summaries
+from cotune.lab.bench.layouts import bench_layouts, forecast_left_out
 from cotune.lab.bench.memory import bench_memory
 from cotune.lab.bench.other_seeds import SeedBenchmark, bench_other_seeds, seed_summaries, told_summaries
 from cotune.lab.bench.planning import bench_planning, planning_summaries
 from cotune.lab.bench.prediction import bench_prediction, prediction_summaries
 from cotune.lab.bench.running import SLACKS, bench_running, running_summaries
-from cotune.lab.bench.tasks import grouped, recording_folders
+from cotune.lab.bench.step_tables import Column, bench_steps, step_summaries
+from cotune.lab.bench.tasks import Figures, figure, grouped, recording_folders
 from cotune.lab.learning.prior import without
-from cotune.lab.verbs._layouts import documents, show_layouts, show_steps
 from cotune.modelling.layer_rows import read_timed_layers
-from cotune.modelling.layouts.tables import PLAYBOOK, find_table, read_table
+from cotune.modelling.layouts.tables import PLAYBOOK, VTRAIN, LayoutGroup, find_table, read_table
 from cotune.registry import several
 
 Recordings = Annotated[
@@ -34,6 +35,8 @@ Recordings = Annotated[
 ]
 Every = Annotated[int, typer.Option("--every", min=1, help="Ask each n-th goal only, for a quick look.")]
 Processes = Annotated[int, typer.Option("--processes", min=1, help="How many work at once.")]
+
+_SEEN = {True: "seen", False: "unseen"}
 
 bench = typer.Typer(no_args_is_help=True, help="Compare strategies and predictors on recordings.")
 
@@ -67,29 +70,21 @@ def planning(
     judged = bench_planning(
         folders, names, max_samples=max_samples, seed=seed, seen=seen, every=every, processes=processes
     )
-    totals = planning_summaries(judged.rows)
-    if json:
-        emit_json("bench.planning", documents(rows=judged.rows, summary=totals) | _left_out(judged.left_out))
-        return
-    costs = ("cost / best: median", "mean", "with measuring: median", "mean")
-    columns = ("strategy", "goals", "planned", "of these met", "P(met), mean", *costs, "samples")
-    rows = [
-        (
-            total.strategy, total.goals, f"{total.planned:.1%}", "" if total.met is None else f"{total.met:.1%}",
-            *(
-                "" if value is None else f"{value:.2f}"
-                for value in (
-                    total.probability, total.median, total.mean, total.median_with_profile, total.mean_with_profile
-                )
-            ),
-            f"{total.profile_samples:.1f}",
-        )
-        for total in totals
-    ]  # fmt: skip
-    if rows:
-        table(columns, rows, title="costs are those of plans that met their goal, over the cost of the best config")
-        say()
-    _say_left_out(judged.left_out)
+    document = documents(rows=judged.rows) | {"summary": planning_summaries(judged.rows)} | _left_out(judged.left_out)
+    columns = {
+        "strategy": "{strategy}",
+        "goals": "{goals}",
+        "planned": "{planned:.1%}",
+        "of these met": "{met:.1%}",
+        "P(met), mean": "{probability:.2f}",
+        "cost / best: median": "{median:.2f}",
+        "mean": "{mean:.2f}",
+        "with measuring: median": "{median_with_profile:.2f}",
+        "with measuring: mean": "{mean_with_profile:.2f}",
+        "samples": "{profile_samples:.1f}",
+    }
+    title = "costs are those of plans that met their goal, over the cost of the best config"
+    _show("planning", json, document, (title, document["summary"], columns))
 
 
 @bench.command()
@@ -110,50 +105,49 @@ def running(
         recording_folders(recordings), _named(method), slacks=slack or SLACKS, every=every, seen=seen, seed=seed,
         processes=processes,
     )  # fmt: skip
-    totals = running_summaries(rows)
-    if json:
-        ratios = {"rows": [asdict(row) | {"ratio": row.ratio} for row in rows]}
-        emit_json("bench.running", ratios | documents(summary=totals) | _left_out(left_out))
-        return
-    lines = [
-        (
-            f"{total.slack:g} x", total.method, total.goals, f"{total.met:.1%}",
-            *(f"{value:.2f}" for value in (total.median, total.mean, total.median_score, total.mean_score)),
-            f"{total.moves:.1f}", "" if total.told is None else f"{total.told:.2f}",
-        )
-        for total in totals
-    ]  # fmt: skip
-    scores = ("spent: median", "mean", "missed + 2: median", "mean")
-    columns = ("deadline", "method", "goals", "met", *scores, "moves", "P told")
-    table(columns, lines, title="everything spent, over the cost of the static oracle")
-    say()
-    _say_left_out(left_out)
+    document = documents(rows=rows) | {"summary": running_summaries(rows)} | _left_out(left_out)
+    columns = {
+        "deadline": "{slack:g} x",
+        "method": "{method}",
+        "goals": "{goals}",
+        "met": "{met:.1%}",
+        "spent: median": "{median:.2f}",
+        "mean": "{mean:.2f}",
+        "missed + 2: median": "{median_score:.2f}",
+        "missed + 2: mean": "{mean_score:.2f}",
+        "moves": "{moves:.1f}",
+        "P told": "{told:.2f}",
+    }
+    title = "everything spent, over the cost of the static oracle"
+    _show("running", json, document, (title, document["summary"], columns))
 
 
 def _show_other_seeds(found: SeedBenchmark, json: bool) -> None:
     """Print how often the confidence that was asked for came true on seeds that no probe saw."""
-    if json:
-        document = documents(rows=found.rows, summary=seed_summaries(found.rows), told=told_summaries(found.told))
-        emit_json("bench.planning", document | _left_out(found.left_out))
-        return
-    parts = grouped(found.rows, lambda row: row.recording)
-    rows = [
-        (name, f"{total.confidence:g}", total.goals, total.refused, f"{total.probability:.2f}", f"{total.met:.1%}")
-        for name, own in {**parts, "all": found.rows}.items()
-        for total in seed_summaries(own)
-    ]
-    if rows:
-        columns = ("recording", "P asked", "goals", "refused", "P told, mean", "met by other seeds")
-        table(columns, rows, title="probes see one seed, the others judge")
-        say()
-        lines = [
-            (f"{one.low:g} to {one.high:g}", one.profiles, one.configs, f"{one.probability:.2f}", f"{one.met:.1%}")
-            for one in told_summaries(found.told)
-        ]
-        told = ("P told", "profiles", "configs", "P told, mean", "met by other seeds")
-        table(told, lines, title="all configs, chosen or not; every profile weighs the same")
-        say()
-    _say_left_out(found.left_out)
+    told = told_summaries(found.told)
+    document = documents(rows=found.rows) | {"summary": seed_summaries(found.rows), "told": told}
+    parts = {**grouped(found.rows, lambda row: row.recording), "all": found.rows}
+    by_recording = [{"recording": name} | total for name, own in parts.items() for total in seed_summaries(own)]
+    seeds = {
+        "recording": "{recording}",
+        "P asked": "{confidence:g}",
+        "goals": "{goals}",
+        "refused": "{refused}",
+        "P told, mean": "{probability:.2f}",
+        "met by other seeds": "{met:.1%}",
+    }
+    configs = {
+        "P told": "{low:g} to {high:g}",
+        "profiles": "{profiles}",
+        "configs": "{configs}",
+        "P told, mean": "{probability:.2f}",
+        "met by other seeds": "{met:.1%}",
+    }
+    _show(
+        *("planning", json, document | _left_out(found.left_out)),
+        ("probes see one seed, the others judge", by_recording, seeds),
+        ("all configs, chosen or not; every profile weighs the same", told, configs),
+    )
 
 
 @bench.command()
@@ -171,25 +165,21 @@ def prediction(
     counts = numbers(int, samples, "--samples 4,8,16")
     folders = recording_folders([*recordings, *(more or [])])
     rows = bench_prediction(folders, _named(predictor), counts, draws=draws, seed=seed, processes=processes)
-    totals = prediction_summaries(rows)
-    if json:
-        emit_json("bench.prediction", documents(rows=rows, summary=totals))
-        return
-    table(
-        (
-            "quantity", "predictor", "samples", "recordings", "MRE, median", "MAPE, median", "MAPE, worst",
-            "coverage", "lowest", "interval score",
-        ),
-        [
-            (
-                total.quantity, total.predictor, total.samples, total.recordings, f"{total.mre:.1%}",
-                f"{total.mape:.1%}", f"{total.worst_mape:.1%}",
-                f"{total.coverage:.0%}", f"{total.lowest_coverage:.0%}", f"{total.interval_score:.2f}",
-            )
-            for total in totals
-        ],
-        title="errors on configs not seen; coverage of the 80 % interval",
-    )  # fmt: skip
+    document = documents(rows=rows) | {"summary": prediction_summaries(rows)}
+    columns = {
+        "quantity": "{quantity}",
+        "predictor": "{predictor}",
+        "samples": "{samples}",
+        "recordings": "{recordings}",
+        "MRE, median": "{mre:.1%}",
+        "MAPE, median": "{mape:.1%}",
+        "MAPE, worst": "{worst_mape:.1%}",
+        "coverage": "{coverage:.0%}",
+        "lowest": "{lowest_coverage:.0%}",
+        "interval score": "{interval_score:.2f}",
+    }
+    title = "errors on configs not seen; coverage of the 80 % interval"
+    _show("prediction", json, document, (title, document["summary"], columns))
 
 
 @bench.command()
@@ -209,13 +199,10 @@ def curves(
     prior = without(priors, folder.resolve().name)
     rows = list(bench_curves(folder, shown=shares, most=most, seed=seed, schedule=schedule, prior=prior))
     totals = curve_summaries(rows)
-    if json:
-        emit_json("bench.curves", {"rows": rows, "summary": totals})
-        return
-    names = ("question", "task", "shown", "rows", "inside", "error", "width", "p_met", "met")
-    lines = [tuple(f"{total[name]:.3g}" if name in names[4:] else total[name] for name in total) for total in totals]
+    columns = {name: f"{{{name}}}" for name in ("question", "task", "shown", "rows")}
+    columns |= {name: f"{{{name}:.3g}}" for name in ("inside", "error", "width", "p_met", "met")}
     title = "share of ends inside the 80 % interval, median error and width, mean P(met), share that met"
-    table(names, [(*line, *[""] * (len(names) - len(line))) for line in lines], title=title)
+    _show("curves", json, {"rows": rows, "summary": totals}, (title, totals, columns))
 
 
 @bench.command()
@@ -244,13 +231,34 @@ def layers(
             continue
         note(f"{row.kind} {row.device} {'seen' if row.seen else 'unseen'} by {row.model}: MAPE {row.mape:.1%}")
         found.append(row)
-    if json:
-        emit_json("bench.layers", documents(rows=found, refused=refused))
-        return
-    if found or not refused:
-        _show_layers(found)
-    for no in refused:
+    columns = {
+        "layer": "{kind}",
+        "model": "{model}",
+        "device": "{device}",
+        "seen: rows": "{seen_learnt}",
+        "seen: MAPE": "{seen_mape:.1%}",
+        "seen: RMSE ms": "{seen_rmse:.3g}",
+        "unseen: rows": "{unseen_learnt}",
+        "unseen: MAPE": "{unseen_mape:.1%}",
+        "unseen: RMSE ms": "{unseen_rmse:.3g}",
+    }
+    title = "errors on layers not seen, of a device that was and of one left out"
+    _show("layers", json, documents(rows=found, refused=refused), (title, list(_by_device(found)), columns))
+    for no in () if json else refused:
         say(f"no answer for {no.kind} of {no.device} by {no.model}: {no.reason}")
+
+
+def _by_device(found: list[LayerRow]) -> Iterator[Figures]:
+    """Yield the errors of each kind, model and device, and their medians over devices."""
+    for (kind, model), own in grouped(found, lambda row: (row.kind, row.model)).items():
+        for device, here in grouped(own, lambda row: row.device).items():
+            line: Figures = {"kind": kind, "model": model, "device": device}
+            for row in here:
+                line |= {f"{_SEEN[row.seen]}_{name}": value for name, value in asdict(row).items()}
+            yield line
+        parts = grouped(own, lambda row: row.seen).items()
+        medians = {f"{_SEEN[seen]}_mape": figure(np.median, "mape", part) for seen, part in parts}
+        yield {"kind": kind, "model": model, "device": "median"} | medians
 
 
 @bench.command()
@@ -267,24 +275,59 @@ def layouts(
     """Predict and choose layouts of large models, each model left out in turn."""
     path = find_table(folder)
     if path.name == PLAYBOOK:
-        show_layouts(read_table(path), 12 if measure is None else measure, seed, json)
+        _show_layouts(read_table(path), 12 if measure is None else measure, seed, json)
     else:
-        show_steps(path, 16 if measure is None else measure, draws, seed, json)
+        _show_steps(path, 16 if measure is None else measure, draws, seed, json)
 
 
-def _show_layers(found: list[LayerRow]) -> None:
-    """Print one table: a line for each kind, model and device, and the median over devices."""
-    lines = []
-    for kind, model in dict.fromkeys((row.kind, row.model) for row in found):
-        own = [row for row in found if (row.kind, row.model) == (kind, model)]
-        for device in dict.fromkeys(row.device for row in own):
-            here = {row.seen: row for row in own if row.device == device}
-            lines.append((kind, model, device, *_cells(here.get(True)), *_cells(here.get(False))))
-        middle = [[row.mape for row in own if row.seen == seen] for seen in (True, False)]
-        words = [f"{median(values):.1%}" if values else "" for values in middle]
-        lines.append((kind, model, "median", "", words[0], "", "", words[1], ""))
-    columns = ("layer", "model", "device", "rows", "seen: MAPE", "RMSE ms", "rows", "unseen: MAPE", "RMSE ms")
-    table(columns, lines, title="errors on layers not seen, of a device that was and of one left out")
+def _show_layouts(groups: Sequence[LayoutGroup], measure: int, seed: int, json: bool) -> None:
+    """Print how well layouts are predicted and chosen, each model left out in turn."""
+    judged = forecast_left_out(groups, measure)
+    totals, rules = summaries(judged), anchors(judged, seed)
+    document = {"measure": measure, **asdict(bench_layouts(judged)), "summary": totals, "anchors": rules}
+    models = {
+        "model": "{model}",
+        "tokens/s, up to 4 nodes": "{speed_median_few_nodes:.1%}",
+        "best third, up to 4 nodes": "{best_third_mape_few_nodes:.1%}",
+        "more nodes": "{best_third_mape_many_nodes:.1%}",
+        "memory": "{memory_median:.1%}",
+        "80 % interval covers": "{coverage:.1%}",
+        "crashes foreseen": "{crashes_foreseen:.1%}",
+        "false alarms": "{false_alarms:.1%}",
+    }
+    choices = {
+        "within 5 %": "{within_5_percent:.1%}",
+        "within 10 %": "{within_10_percent:.1%}",
+        "regret, median": "{regret_median:.1%}",
+        "a crash chosen": "{crash_chosen:.1%}",
+    }
+    errors = f"each model left out, {measure} measured of it: median errors, mean errors of the best third"
+    _show(
+        *("layouts", json, document),
+        (errors, totals, models),
+        ("choices for each number of nodes, against the best measured", totals, {"model": "{model}"} | choices),
+        ("the same, all models, by rules", rules, {"chosen by": "{name}"} | choices),
+    )
+
+
+def _show_steps(path: Path, measure: int, draws: int, seed: int, json: bool) -> None:
+    """Print how well seconds of steps are predicted from few rows."""
+    if measure < 1:
+        raise UsageError("a table of steps is learnt from its own rows: --measure 1 or more")
+    column = Column("iteration_ms", 1000.0) if path.name == VTRAIN else Column("step_time_s", 1.0)
+    rows = bench_steps(read_table(path), column, measure=measure, draws=draws, seed=seed)
+    totals = step_summaries(rows, measure)
+    columns = {
+        "table": "{table}",
+        "rows": "{rows}",
+        "learnt from": "{learnt_from}",
+        "median error": "{median_error:.1%}",
+        "MAPE": "{mape:.1%}",
+        "80 % interval covers": "{coverage:.0%}",
+    }
+    title = f"seconds of a step, rows not seen, medians over {draws} draws"
+    document = documents(rows=rows, choices=[]) | {"measure": measure, "summary": totals}
+    _show("layouts", json, document, (title, totals, columns))
 
 
 @bench.command()
@@ -299,32 +342,53 @@ def memory(
 ) -> None:
     """Judge peak memory and P(fits) on recorded runs, each family left out of what is learnt."""
     found = bench_memory(folder, measured=measured, device=device)
-    if json:
-        emit_json("bench.memory", asdict(found))
-        return
     lines = [
-        (
-            name, total.rows, *("" if one is None else f"{one:.1%}" for one in (total.median, total.p90, total.worst)),
-            "" if total.within is None else f"{total.within:.0%}", f"{total.foreseen} of {total.failures}",
-            f"{total.refused} of {total.ran}",
-        )
+        {"family": name} | total
         for name, total in {**found.families, "all": found.summary, "all, nvidia-smi": found.nvidia}.items()
-    ]  # fmt: skip
-    columns = ("family", "peaks", "median", "p90", "worst", "in interval", "failures foreseen", "refused")
-    table(columns, lines, title="errors of torch's peak, and what was expected not to fit")
+    ]
+    columns = {
+        "family": "{family}",
+        "peaks": "{rows}",
+        "median": "{median:.1%}",
+        "p90": "{p90:.1%}",
+        "worst": "{worst:.1%}",
+        "in interval": "{within:.0%}",
+        "failures foreseen": "{foreseen} of {failures}",
+        "refused": "{refused} of {ran}",
+    }
+    title = "errors of torch's peak, and what was expected not to fit"
+    _show("memory", json, asdict(found), (title, lines, columns))
 
 
-def _say_left_out(recordings: Iterable[tuple[str, str]]) -> None:
-    for name, reason in recordings:
-        say(f"left out: {name}: {reason}")
+def _show(name: str, json: bool, document: Figures, *tables: tuple[str, Sequence[Figures], Mapping[str, str]]) -> None:
+    """Print a document as JSON; or tables of a title, entries and the texts of their columns, and what was left out."""
+    if json:
+        emit_json(f"bench.{name}", document)
+        return
+    for title, entries, columns in tables:
+        if entries:
+            lines = [[_cell(text, entry) for text in columns.values()] for entry in entries]
+            table(list(columns), lines, title=title)
+            say()
+    for one in document.get("left_out", ()):
+        say(f"left out: {one['recording']}: {one['reason']}")
+
+
+def _cell(text: str, figures: Figures) -> str:
+    """Return a text with its figures; nothing where one of them is missing or None."""
+    try:
+        return text.format_map(figures)
+    except (KeyError, TypeError):
+        return ""
+
+
+def documents(**records: Sequence[Any]) -> Figures:
+    """Return lists of records by their names, as JSON has them."""
+    return {name: [asdict(one) for one in many] for name, many in records.items()}
 
 
 def _left_out(recordings: Iterable[tuple[str, str]]) -> dict[str, list[dict[str, str]]]:
     return {"left_out": [{"recording": name, "reason": reason} for name, reason in recordings]}
-
-
-def _cells(row: LayerRow | None) -> tuple[str, str, str]:
-    return ("", "", "") if row is None else (str(row.learnt), f"{row.mape:.1%}", f"{row.rmse:.3g}")
 
 
 def _named(given: list[str] | None) -> list[str]:
