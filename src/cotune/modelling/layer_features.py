@@ -25,6 +25,7 @@ from cotune.modelling.layer_rows import WORDS, Layers
 from cotune.types import Floats
 
 _SQUARED = ("size_in", "kernel")
+_CHOICES = ("optimizer", "activation", "cell")
 _STATES = {"none": 0.0, "sgd": 2.0, "adadelta": 6.0, "adagrad": 4.0, "momentum": 4.0, "adam": 6.0, "rmsprop": 4.0}
 _FLOAT = 4.0  # bytes
 _GATES = {"rnn": 1.0, "lstm": 4.0, "gru": 3.0}
@@ -36,7 +37,7 @@ def published(layers: Layers, *, hardware: bool) -> Floats:
     for name, column in layers.shape.items():
         if name in _SQUARED:
             columns.append(column**2)
-        elif name in ("optimizer", "activation", "cell"):
+        elif name in _CHOICES:
             first = 0 if name == "cell" else 1  # no optimiser, no activation: all columns are zero
             columns += [(column == code).astype(np.float64) for code in range(first, len(WORDS[name]))]
         else:
@@ -111,7 +112,7 @@ def physical(layers: Layers) -> tuple[Floats, list[int]]:
     columns.append(np.log(done.flops / done.moved))
     words: list[int] = []
     for name, column in layers.shape.items():
-        if name in ("optimizer", "activation", "cell"):
+        if name in _CHOICES:
             words.append(len(columns))
             columns.append(column)
         else:

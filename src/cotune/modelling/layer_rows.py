@@ -14,7 +14,6 @@ runs on.
 from __future__ import annotations
 
 import csv
-import gzip
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -24,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cotune.errors import InvalidFile, NotFound
-from cotune.safety import gzipped
+from cotune.recording.imported import rows
 from cotune.types import Floats, Mask
 
 SHAPES: Mapping[str, tuple[str, ...]] = {
@@ -54,6 +53,7 @@ class Facts:
     mhz: float
 
 
+FACTS = tuple(fact.name for fact in fields(Facts))
 PUBLISHED = {  # GFLOPS in the precision of the timings (2 x cores x MHz for single precision), GB/s, cores, MHz
     "V100": Facts(14_899, 900, 5120, 1455),
     "M60": Facts(4_825, 160, 2048, 1178),
@@ -92,9 +92,7 @@ class Layers:
         """Return the rows of one device; unknown facts are not numbers."""
         timed = [row for row in rows if row.get("ms_median", "1")]
         shape = {name: _column(name, [row[name] for row in timed]) for name in SHAPES[kind]}
-        known = {
-            fact.name: np.full(len(timed), getattr(facts, fact.name) if facts else np.nan) for fact in fields(Facts)
-        }
+        known = {name: np.full(len(timed), getattr(facts, name) if facts else np.nan) for name in FACTS}
         ms = np.array([float(row.get("ms_median", "nan")) for row in timed])
         return cls(kind, shape, np.full(len(timed), device), known, ms)
 
@@ -106,7 +104,7 @@ class Layers:
             kind,
             {name: np.concatenate([part.shape[name] for part in parts]) for name in SHAPES[kind]},
             np.concatenate([part.device for part in parts]),
-            {fact.name: np.concatenate([part.facts[fact.name] for part in parts]) for fact in fields(Facts)},
+            {name: np.concatenate([part.facts[name] for part in parts]) for name in FACTS},
             np.concatenate([part.ms for part in parts]),
         )
 
@@ -142,8 +140,8 @@ def read_layers(folder: Path, known: Mapping[str, Facts] | None = None) -> dict[
         if kind not in SHAPES:
             continue
         try:
-            parts.setdefault(kind, []).append(Layers.of(kind, _rows(file), device, facts.get(device)))
-        except (KeyError, ValueError, EOFError, gzip.BadGzipFile) as error:
+            parts.setdefault(kind, []).append(Layers.of(kind, rows(file), device, facts.get(device)))
+        except (KeyError, ValueError) as error:
             raise InvalidFile(f"{file} is not a table of {kind} layers: {error!r}") from None
     if not parts:
         kinds = ", ".join(SHAPES)
@@ -163,11 +161,11 @@ def _products(file: Path) -> Layers:
     """Return matrix products as dense layers of the forward pass."""
     gpu = file.name.removeprefix(_PRODUCTS).removesuffix(".csv.gz")
     plain = {"activation": "none", "optimizer": "none"}
-    rows = [
+    products = [
         plain | {"batch": row["m"], "dim_in": row["k"], "dim_out": row["n"], "ms_median": row["ms"]}
-        for row in _rows(file)
+        for row in rows(file)
     ]
-    return Layers.of("dense", rows, gpu, PUBLISHED.get(gpu))
+    return Layers.of("dense", products, gpu, PUBLISHED.get(gpu))
 
 
 def read_devices(folder: Path) -> dict[str, Facts]:
@@ -175,9 +173,8 @@ def read_devices(folder: Path) -> dict[str, Facts]:
     file = folder / DEVICES
     if not file.exists():
         return {}
-    names = [fact.name for fact in fields(Facts)]
     try:
-        return {row["device"]: Facts(*(float(row[name]) for name in names)) for row in _rows(file)}
+        return {row["device"]: Facts(*(float(row[name]) for name in FACTS)) for row in rows(file)}
     except (KeyError, ValueError) as error:
         raise InvalidFile(f"{file} is not a table of devices: {error!r}") from None
 
@@ -185,13 +182,7 @@ def read_devices(folder: Path) -> dict[str, Facts]:
 def write_device(folder: Path, device: str, facts: Facts) -> None:
     """Put a device's facts into a folder's table, in place of older ones."""
     known = read_devices(folder) | {device: facts}
-    names = [fact.name for fact in fields(Facts)]
     with (folder / DEVICES).open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(["device", *names])
-        writer.writerows([name, *(f"{getattr(one, fact):g}" for fact in names)] for name, one in sorted(known.items()))
-
-
-def _rows(file: Path) -> list[dict[str, str]]:
-    whole = gzipped.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
-    return list(csv.DictReader(whole.decode().splitlines()))
+        writer.writerow(["device", *FACTS])
+        writer.writerows([name, *(f"{getattr(one, fact):g}" for fact in FACTS)] for name, one in sorted(known.items()))

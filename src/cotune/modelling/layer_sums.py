@@ -25,8 +25,8 @@ from cotune.errors import NotFound, UsageError
 from cotune.modelling.counting.counts import Counts
 from cotune.modelling.counting.workload import Workload, has_weights, module_calls
 from cotune.modelling.layer_rows import Facts, LayerPredictor, Layers
-from cotune.modelling.prediction import Prediction, Target, from_another
-from cotune.types import Config, Quantity
+from cotune.modelling.prediction import Prediction, Target, from_another, within
+from cotune.types import Config
 
 _ACTIVATIONS = {nn.ReLU: "relu", nn.Tanh: "tanh", nn.Sigmoid: "sigmoid"}
 _CELLS = {nn.RNN: "rnn", nn.LSTM: "lstm", nn.GRU: "gru"}
@@ -106,19 +106,19 @@ def from_layers(
     reading = read_network(workload, config.batch_size, optimiser)
     seconds = summed_seconds(reading, timed, device, law, once=once)
     found = from_another(counts, config, target, seconds, device)
-    step = found.step_seconds
-    learnt = ", ".join(f"{int((timed[kind].device == device).sum())} {kind}" for kind in reading.rows)
+    timings = {kind: int((timed[kind].device == device).sum()) for kind in reading.rows}
+    learnt = ", ".join(f"{count} {kind}" for kind, count in timings.items())
     words = (
         f"the sum of its {sum(map(len, reading.rows.values()))} layers, learnt from {learnt} layers timed on {device}"
     )
-    fewest = min(int((timed[kind].device == device).sum()) for kind in reading.rows)
+    fewest = min(timings.values())
     few = (f"learnt from as few as {fewest} layers of a kind it may be off by more than its interval",)
     missing = (f"not in the sum of layers: {', '.join(reading.strange)}",) if reading.strange else ()
     return replace(
         found,
         tier="layerwise",
         known_from=words,
-        step_seconds=Quantity(step.mid / _REACH, step.mid, step.mid * _REACH, "extrapolated", "s"),
+        step_seconds=within(found.step_seconds.mid, _REACH, "extrapolated"),
         notes=(*found.notes, *missing, *(few if fewest < _ENOUGH else ())),
     )
 

@@ -17,10 +17,10 @@ from cotune.errors import UsageError
 from cotune.modelling.counting.counts import Counts
 from cotune.modelling.counting.workload import Workload, has_weights, module_calls
 from cotune.modelling.paleo_layers import Convolution, Dense, Dropout, PaleoLayer, Pooling, Span
-from cotune.modelling.prediction import Prediction, Target, from_counts
+from cotune.modelling.prediction import Prediction, Target, from_counts, within
 from cotune.modelling.predictors.paleo import Platform, Scheme, step
 from cotune.modelling.roofline import Split
-from cotune.types import Config, Quantity
+from cotune.types import Config
 
 _PERCENTS = (0.62, 0.72)  # of peak, compute and communication: the authors' for TensorFlow
 _REACH = 2.0  # what its shape misses on real layers, either way, without a fit for the device
@@ -87,7 +87,7 @@ def from_paleo(
     platform = Platform(spec.flops["fp32"] * share, spec.bandwidth, spec.clock, link, *_PERCENTS)
     found = step(layers, platform, batch=config.batch_size, workers=config.workers, scheme=scheme)
     parts = Split(found.forward + found.backward + found.update, found.communication, 0.0, 0.0)
-    seconds = Quantity(parts.seconds / _REACH, parts.seconds, parts.seconds * _REACH, "assumed", "s")
+    seconds = within(parts.seconds, _REACH, "assumed")
     plain = from_counts(counts, config, target)
     missing = (f"PALEO has no formula for {', '.join(strange)}",) if strange else ()
     words = f"PALEO's formulas in single precision, {_PERCENTS[0]:.0%} of peak, {scheme.replace('_', ' ')}"

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -84,7 +84,7 @@ class Prediction:
     epoch_seconds: Quantity | None = None
     seconds: Quantity | None = None
     cost: Quantity | None = None
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
 
 
 def from_counts(
@@ -129,10 +129,8 @@ def from_another(
         raise ValueError("nothing can be carried to a device of which nothing is known")
     found = from_counts(counts, config, target, precision=precision)
     counted = split(counts, target.rates, config.workers, precision, _network(config.workers, target)[0])
-    late = max(entering(counts, target.rates) - seconds - counted.communication, 0.0)
-    parts = _as_measured(counted, seconds, counted.communication, late)
-    reach = math.exp(Z90 * _ANOTHER)
-    step = Quantity(parts.seconds / reach, parts.seconds, parts.seconds * reach, "extrapolated", "s")
+    parts = _as_measured(counted, seconds, counted.communication, entering(counts, target.rates))
+    step = within(parts.seconds, math.exp(Z90 * _ANOTHER), "extrapolated")
     words = f"operators measured on the {origin} here, scaled by their rooflines"
     return replace(found, tier="scaled", known_from=words, step_seconds=step, split=parts)
 
@@ -155,20 +153,24 @@ def from_steps(
     elif config.workers > 1:
         communication = counted.communication
         notes = (*notes, "several workers were not measured: their communication is counted")
-    late = max(entering(counts, target.rates) - single - communication, 0.0)
-    seconds = single + communication + late
-    source, wider = law.trust(config, times, communication / seconds if not together else 0.0)
+    parts = _as_measured(counted, single, communication, entering(counts, target.rates))
+    source, wider = law.trust(config, times, communication / parts.seconds if not together else 0.0)
     reach = math.exp(Z90 * math.hypot(wider, _NEW_NETWORK * bool(notes and together)))
     return Prediction(
         config=config,
         tier="probe" if together else "steps",
         known_from=measured_at(times),
-        step_seconds=Quantity(seconds / reach, seconds, seconds * reach, source, "s"),
-        split=_as_measured(counted, single, communication, late),
+        step_seconds=within(parts.seconds, reach, source),
+        split=parts,
         peak_bytes=_memory(counts, target, times),
         fits=_fits(counts, target),
         notes=(*counts.notes, *notes, *_formulas(counts)),
     )
+
+
+def within(seconds: float, reach: float, source: Source) -> Quantity:
+    """Return seconds whose percentiles are a factor away, either way."""
+    return Quantity(seconds / reach, seconds, seconds * reach, source, "s")
 
 
 def with_input(found: Prediction, law: InputLaw) -> Prediction:
@@ -230,8 +232,7 @@ def _formulas(counts: Counts) -> tuple[str, ...]:
 
 def _scaled(parts: Split, seconds: float) -> Split:
     factor = seconds / parts.seconds
-    scaled = (parts.compute, parts.communication, parts.input, parts.overhead)
-    return Split(*(part * factor for part in scaled))
+    return Split(*(part * factor for part in astuple(parts)))
 
 
 def _dispatched(counted: Split) -> float:
@@ -239,9 +240,10 @@ def _dispatched(counted: Split) -> float:
     return 1 - math.pow(counted.compute / (counted.compute + counted.overhead), SIDE_BY_SIDE)
 
 
-def _as_measured(counted: Split, single: float, communication: float, late: float) -> Split:
+def _as_measured(counted: Split, single: float, communication: float, entered: float) -> Split:
     """Return a measured step of one worker, shared out as counted, with what is added to it."""
     computing = counted.compute / (counted.compute + counted.overhead)
+    late = max(entered - single - communication, 0.0)
     return Split(single * computing, communication, late, single * (1 - computing))
 
 

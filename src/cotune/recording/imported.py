@@ -61,9 +61,9 @@ def rows(path: Path) -> Iterator[dict[str, str]]:
     """Yield the rows of a CSV file, which may be gzipped."""
     try:
         data = path.read_bytes()
-        text = (gzipped.decompress(data) if path.suffix == ".gz" else data).decode()
+        text = (gzipped.decompress(data) if path.suffix == ".gz" else data).decode("utf-8-sig")
+        yield from csv.DictReader(io.StringIO(text, newline=""))
     except FileNotFoundError:
         raise NotFound(f"no file {path}") from None
-    except (OSError, EOFError, ValueError, zlib.error) as error:
+    except (OSError, EOFError, ValueError, zlib.error, csv.Error) as error:
         raise InvalidFile(f"cannot read {path}: {error}") from None
-    yield from csv.DictReader(io.StringIO(text, newline=""))

@@ -64,10 +64,7 @@ class _Facts:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        try:
-            text = path.read_text(encoding="utf-8-sig")
-        except (OSError, UnicodeDecodeError) as error:
-            raise InvalidFile(f"cannot read {path}: {error}") from None
+        text = _text(path)
         self.raw = parse_yaml(str(path), text)
         self.lines = {str(key.value): key.start_mark.line + 1 for key, _ in getattr(yaml.compose(text), "value", [])}
         for key in self.raw:
@@ -142,11 +139,7 @@ class _Table:
 
     def __init__(self, path: Path, needed: Sequence[str]) -> None:
         self.path, self.line = path, 1
-        try:
-            self.text = path.read_text(encoding="utf-8-sig")
-        except (OSError, UnicodeDecodeError) as error:
-            raise InvalidFile(f"cannot read {path}: {error}") from None
-        self._rows = csv.reader(self.text.splitlines())
+        self._rows = csv.reader(_text(path).splitlines())
         header = next((row for row in self._rows if any(cell.strip() for cell in row)), None)
         if header is None:
             raise InvalidFile(f"{path}: empty; expected the columns {','.join(needed)}")
@@ -196,6 +189,13 @@ class _Table:
 
     def optional(self, row: Mapping[str, str], name: str, default: int, least: int) -> int:
         return self.count(row, name, least) if row.get(name, "").strip() else default
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidFile(f"cannot read {path}: {error}") from None
 
 
 def _times(path: Path, device: str) -> dict[Layout, Cells]:

@@ -55,7 +55,12 @@ class ReplayedJob:
             raise NotFound(f"{self.folder} has no epoch_time.csv, so there is nothing to choose")
         space = recording.space(with_accuracy=False)
         if space.needs_accuracy(goal):
-            _require_curves(recording, self.folder)
+            if not recording.curves:
+                raise NotFound(
+                    f"{self.folder} has no accuracy.csv, so a target cannot be planned for; "
+                    "ask for a number of epochs instead",
+                    remedy="epochs",
+                )
             space = recording.space(with_accuracy=True)
         return replace(
             settings,
@@ -77,14 +82,6 @@ def _check_target(recording: Recording, asked: JobFile, target: object) -> None:
         raise UsageError(f"target {target}: recording {recording.name} has {job.metric}, not {metric}")
     if asked.target.better not in (None, job.better):
         raise UsageError(f"target {target}: in recording {recording.name} a {job.better} {job.metric} is better")
-
-
-def _require_curves(recording: Recording, folder: Path) -> None:
-    if not recording.curves:
-        raise NotFound(
-            f"{folder} has no accuracy.csv, so a target cannot be planned for; ask for a number of epochs instead",
-            remedy="epochs",
-        )
 
 
 def _restricted(recording: Recording, space: Space, axes: Mapping[str, tuple[Value, ...]]) -> Space:

@@ -32,6 +32,7 @@ from cotune.types import Axes, Cluster, Config, Floats, Ints, Job, Value
 
 PROBE_STEPS = 30
 MOST_CONFIGS = 5_000_000
+USUAL: Mapping[str, object] = {"accumulate": 1, "servers": 0}  # columns that are left out where all rows have these
 
 _Kind = TypeVar("_Kind")
 Layout = tuple[str, int, int, Axes]  # device, accumulate, servers, named axes
@@ -308,7 +309,7 @@ def _listed(configs: Configs) -> Space:
     axes, points = [], []
     for name, column in configs.columns.items():
         values: list[Value] = sorted(set(column.tolist()), key=lambda value: (str(type(value)), value))
-        if name in ("accumulate", "servers") and values == [{"accumulate": 1, "servers": 0}[name]]:
+        if values == [USUAL.get(name)]:
             continue
         places = {value: place for place, value in enumerate(values)}
         axes.append(Axis(name, tuple(values)))

@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from cotune.recording.reader import ACCURACY, JOB, TIMES
+from cotune.recording.truth import USUAL
 from cotune.types import Axes, Device, Job
 
 
@@ -65,8 +66,8 @@ def write(
         facts["devices"] = listed
         facts |= {"currency": currency} if currency != "USD" else {}
     (folder / JOB).write_text(yaml.safe_dump(facts, sort_keys=False, allow_unicode=True), encoding="utf-8")
-    _table(folder / TIMES, [_time(row) for row in times], {"accumulate": 1, "servers": 0})
-    _table(folder / ACCURACY, [asdict(row) for row in accuracy], {})
+    _table(folder / TIMES, [_time(row) for row in times])
+    _table(folder / ACCURACY, [asdict(row) for row in accuracy])
     return folder
 
 
@@ -82,13 +83,13 @@ def _time(row: TimeRow) -> dict[str, object]:
     return columns | dict(row.axes)
 
 
-def _table(path: Path, rows: Sequence[Mapping[str, object]], usual: Mapping[str, object]) -> None:
+def _table(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
     """Write rows with the columns in which any of them says something; no rows leave no file."""
     if not rows:
         path.unlink(missing_ok=True)
         return
     names = list(dict.fromkeys(name for row in rows for name in row))
-    told = [name for name in names if any(row.get(name, "") not in ("", None, usual.get(name, "")) for row in rows)]
+    told = [name for name in names if any(row.get(name, "") not in ("", None, USUAL.get(name, "")) for row in rows)]
     with path.open("w", newline="", encoding="utf-8") as file:
         table = csv.writer(file, lineterminator="\n")
         table.writerow(told)

@@ -6,7 +6,7 @@
     dispatch     seconds per operator of training steps that have hardly any arithmetic, and
     step         what such a step takes beside them: a line through steps of few and of many operators
 
-A CPU is measured as one worker has it: one core, unless `threads` says otherwise. The best of some repeats
+A CPU is measured as one worker has it: one core. The best of some repeats
 counts, since a machine is only ever slowed down by others.
 """
 
@@ -34,14 +34,14 @@ _LEAST_SECONDS = 0.02  # one repeat is long enough for any clock
 _FEW, _MANY = 2, 24  # layers
 
 
-def calibrate(device: str = "auto", threads: int = 1) -> Calibration:
-    """Measure this machine: its first GPU where there is one (`auto`), else `threads` CPU threads."""
+def calibrate(device: str = "auto") -> Calibration:
+    """Measure this machine: its first GPU where there is one (`auto`), else one core of its CPU."""
     gpu = device == "cuda" or (device == "auto" and torch.cuda.is_available())
-    with cores(threads):
-        return _measured(gpu, threads)
+    with cores(1):
+        return _measured(gpu)
 
 
-def _measured(gpu: bool, threads: int) -> Calibration:
+def _measured(gpu: bool) -> Calibration:
     where = "cuda" if gpu else "cpu"
     side, channels, long = (8192, 256, 2**28) if gpu else (768, 64, 2**24)
     product = {name: _product(where, side, name) for name in _precisions(gpu)}
@@ -51,7 +51,7 @@ def _measured(gpu: bool, threads: int) -> Calibration:
     return Calibration(
         name=torch.cuda.get_device_name() if gpu else _processor(),
         kind="gpu" if gpu else "cpu",
-        threads=threads,
+        threads=1,
         product=product,
         convolution=convolution,
         bandwidth=_bandwidth(where, long),

@@ -101,17 +101,3 @@ class Counts:
     def unknown_share(self) -> float:
         """Return the share of the bytes that operators without a formula move."""
         return sum(call.bytes * call.calls for call in self.calls if call.flops is None) / (self.bytes or 1.0)
-
-
-@dataclass(frozen=True, slots=True)
-class Partial:
-    """What is known of a model whose step could not be followed to its end."""
-
-    model: str
-    batch: int
-    parameters: int
-    parameter_bytes: float
-    flops_so_far: float
-    operators_so_far: int
-    stopped_in: str
-    reason: str

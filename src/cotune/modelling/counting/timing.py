@@ -75,11 +75,10 @@ def measure(
     *,
     precision: Precision = "fp32",
     optimiser: Optimiser = "momentum",
-    threads: int = 1,
     seconds: float = 5.0,
 ) -> StepTime:
     """Return the median seconds of a step of one worker, measured for about `seconds`."""
-    with cores(threads):
+    with cores(1):
         if device == "cuda":
             torch.cuda.reset_peak_memory_stats()
         stepper = Stepper(workload, batch, device, precision=precision, optimiser=optimiser)

@@ -16,9 +16,9 @@ import traceback
 import warnings
 import weakref
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
@@ -37,7 +37,7 @@ from torch.utils.module_tracker import ModuleTracker
 from cotune.devices import Precision
 from cotune.errors import CotuneError
 from cotune.modelling.counting import formulas
-from cotune.modelling.counting.counts import Call, Counts, LayerCounts, Partial, Phase
+from cotune.modelling.counting.counts import Call, Counts, LayerCounts, Phase
 from cotune.modelling.counting.workload import STATES, Optimiser, Workload, autocast, optimiser_of
 
 How = Literal["traced", "run"]
@@ -56,10 +56,9 @@ class CannotCount(CotuneError):
 
     exit_code = 4
 
-    def __init__(self, message: str, partial: Partial, *, by_faking: bool) -> None:
+    def __init__(self, message: str, known: Mapping[str, Any], *, by_faking: bool) -> None:
         super().__init__(message)
-        self.partial, self.by_faking = partial, by_faking  # whether it would not break off with numbers
-        self.known: Mapping[str, object] = asdict(partial)
+        self.known, self.by_faking = known, by_faking  # whether it would not break off with numbers
 
 
 def count(
@@ -70,20 +69,20 @@ def count(
         with FakeTensorMode(allow_non_fake_inputs=True):
             return _Step(workload, batch, precision, optimiser).counts("traced")
     except CannotCount as stopped:
-        first = stopped.partial
+        first = stopped.known
         if not stopped.by_faking:
             raise
-        if first.parameter_bytes > _LARGEST_RUN:
+        if first["parameter_bytes"] > _LARGEST_RUN:
             raise _cannot(first, workload, "; too large to be run only to be counted") from stopped.__cause__
     found = _Step(workload, batch, precision, optimiser).counts("run")
-    why = f"it cannot be traced ({first.reason}, in {first.stopped_in}), so one step was run here: "
+    why = f"it cannot be traced ({first['reason']}, in {first['stopped_in']}), so one step was run here: "
     return replace(found, notes=(*found.notes, why + "its counts hold for the numbers that were drawn"))
 
 
-def _cannot(partial: Partial, workload: Workload, more: str = "", *, by_faking: bool = False) -> CannotCount:
-    known = f"{partial.parameters:,} parameters, {partial.operators_so_far} operators counted until there"
-    words = f"a step of {partial.model} at batch {partial.batch} breaks off in {partial.stopped_in}: {partial.reason}"
-    return CannotCount("; ".join((f"{words}{more} ({known})", *workload.notes)), partial, by_faking=by_faking)
+def _cannot(known: Mapping[str, Any], workload: Workload, more: str = "", *, by_faking: bool = False) -> CannotCount:
+    words = "a step of {model} at batch {batch} breaks off in {stopped_in}: {reason}".format_map(known)
+    until = "{parameters:,} parameters, {operators_so_far} operators counted until there".format_map(known)
+    return CannotCount("; ".join((f"{words}{more} ({until})", *workload.notes)), known, by_faking=by_faking)
 
 
 @dataclass(slots=True)
@@ -173,8 +172,8 @@ class _Step:
             with tracker, counter, _undisturbed():
                 saved = self._step(model, inputs, counter)
         except Exception as error:  # the model is the user's: whatever it raises is reported, with what is known
-            partial = self._partial(model, counter, error)
-            raise _cannot(partial, self.workload, by_faking=how == "traced" and _by_faking(error)) from error
+            known = self._known(model, counter, error)
+            raise _cannot(known, self.workload, by_faking=how == "traced" and _by_faking(error)) from error
         return self._counts(model, inputs, counter, saved, how)
 
     def _step(self, model: nn.Module, inputs: tuple[Tensor, ...], counter: _Counter) -> dict[str, int]:
@@ -195,37 +194,36 @@ class _Step:
         self, model: nn.Module, inputs: tuple[Tensor, ...], counter: _Counter, saved: dict[str, int], how: How
     ) -> Counts:
         trained = [weights for weights in model.parameters() if weights.requires_grad]
-        own = sum(_bytes(tensor) for tensor in (*model.parameters(), *model.buffers()))
-        gradients = sum(_bytes(weights) for weights in trained)
-        entering = sum(_bytes(tensor) for tensor in inputs)
+        own, gradients, entering = _bytes([*model.parameters(), *model.buffers()]), _bytes(trained), _bytes(inputs)
         states = STATES[self.optimiser] * gradients
         return Counts(
             model=self.workload.name,
             batch=self.batch,
             calls=tuple(replace(call, calls=number) for call, number in counter.calls.items()),
             parameters=sum(weights.numel() for weights in trained),
-            parameter_bytes=float(sum(_bytes(weights) for weights in model.parameters())),
-            gradient_bytes=float(gradients),
-            input_bytes=float(entering),
+            parameter_bytes=_bytes(model.parameters()),
+            gradient_bytes=gradients,
+            input_bytes=entering,
             activation_bytes=float(sum(saved.values())),
-            peak_bytes=float(own + states + entering + self.most),
+            peak_bytes=own + states + entering + self.most,
             layers=_layers(model, counter, saved),
             how=how,
             notes=self.workload.notes,
         )
 
-    def _partial(self, model: nn.Module | None, counter: _Counter, error: Exception) -> Partial:
+    def _known(self, model: nn.Module | None, counter: _Counter, error: Exception) -> dict[str, Any]:
+        """Return what is known of a model whose step could not be followed to its end."""
         weights = list(model.parameters()) if model is not None else []
-        return Partial(
-            model=self.workload.name,
-            batch=self.batch,
-            parameters=sum(one.numel() for one in weights),
-            parameter_bytes=float(sum(_bytes(one) for one in weights)),
-            flops_so_far=sum((call.flops or 0.0) * number for call, number in counter.calls.items()),
-            operators_so_far=sum(counter.calls.values()),
-            stopped_in=_place(model, counter),
-            reason=f"{type(error).__name__}: {(str(error).strip() or repr(error)).splitlines()[0]}",
-        )
+        return {
+            "model": self.workload.name,
+            "batch": self.batch,
+            "parameters": sum(one.numel() for one in weights),
+            "parameter_bytes": _bytes(weights),
+            "flops_so_far": sum((call.flops or 0.0) * number for call, number in counter.calls.items()),
+            "operators_so_far": sum(counter.calls.values()),
+            "stopped_in": _place(model, counter),
+            "reason": f"{type(error).__name__}: {(str(error).strip() or repr(error)).splitlines()[0]}",
+        }
 
 
 def _place(model: nn.Module | None, counter: _Counter) -> str:
@@ -281,8 +279,8 @@ def _layers(model: nn.Module, counter: _Counter, saved: dict[str, int]) -> tuple
     )
 
 
-def _bytes(tensor: Tensor) -> int:
-    return tensor.numel() * tensor.element_size()
+def _bytes(tensors: Iterable[Tensor]) -> float:
+    return float(sum(tensor.numel() * tensor.element_size() for tensor in tensors))
 
 
 def _dtype(values: Any) -> str:

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -162,7 +163,7 @@ def _layer(layouts: Layouts, setting: Setting) -> Floats:
     inside = (tp > 1) * (tp <= machine.per_node) * gathered * (tp - 1) / tp / machine.link
     nodes = np.maximum(tp / machine.per_node, 1)
     across = (tp > machine.per_node) * gathered * (nodes - 1) / nodes / machine.per_node / machine.network
-    return np.stack([matrices, attention, moved, again, inside, across], axis=1)
+    return _columns(matrices, attention, moved, again, inside, across)
 
 
 def _head(layouts: Layouts, setting: Setting) -> Floats:
@@ -189,34 +190,37 @@ def _host(layouts: Layouts, setting: Setting) -> Floats:
     if not setting.machine.overlaps:
         shared = np.sqrt(np.minimum(layouts.gpus, per_node) / _SHARE_A_HOST)
         split, gathers = shared * split, shared * (layouts.shard == 3) * (layouts.dp > 1)
-    columns = (np.ones(len(layouts)), layouts.recompute, split, layouts.recompute * split, spread * tp, gathers)
-    return np.stack([np.asarray(column, dtype=float) for column in columns], axis=1)
+    return _columns(np.ones(len(layouts)), layouts.recompute, split, layouts.recompute * split, spread * tp, gathers)
 
 
 def _latency(layouts: Layouts, setting: Setting) -> Floats:
     """Return the collectives of a layer that wait for other nodes."""
     per_node, tp = setting.machine.per_node, layouts.tp
-    columns = (tp > per_node, tp > 2 * per_node, (layouts.pp > 1) & (tp > per_node))
+    return _columns(tp > per_node, tp > 2 * per_node, (layouts.pp > 1) & (tp > per_node))
+
+
+def _columns(*columns: Any) -> Floats:
     return np.stack([np.asarray(column, dtype=float) for column in columns], axis=1)
 
 
-def _reach(layouts: Layouts, setting: Setting) -> tuple[Floats, Floats]:
-    """Return how many replicas of a group share a node, and over how many nodes the group reaches (tp innermost)."""
-    per_node = setting.machine.per_node
-    fit = np.maximum(per_node / layouts.tp, 1)
-    within = np.minimum(layouts.dp, fit)
-    return within, np.maximum(layouts.dp / within, 1)
+def _exchanged(layouts: Layouts, setting: Setting, moved: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return the seconds in which replicas exchange bytes in a node and across nodes, and over how many they reach.
+
+    Tensor parallelism is innermost: a node holds the replicas that its devices leave room for, one at least.
+    """
+    machine, tp = setting.machine, layouts.tp
+    within = np.minimum(layouts.dp, np.maximum(machine.per_node / tp, 1))
+    nodes = np.maximum(layouts.dp / within, 1)
+    inside = moved / tp * (within - 1) / within / machine.link
+    across = moved / np.maximum(tp, machine.per_node) * (nodes - 1) / nodes / machine.network
+    return inside, across, nodes
 
 
 def _gather(layouts: Layouts, setting: Setting) -> Floats:
     """Return the seconds a layer's parameters take to be gathered where they are sharded, and gradients scattered."""
-    within, nodes = _reach(layouts, setting)
     times = np.select([layouts.shard == 3, layouts.shard == 2], [3.0, 2.0], 0.0)
-    moved = times * 2 * setting.model.layer_params
-    inside = moved / layouts.tp * (within - 1) / within / setting.machine.link
-    lanes = np.maximum(layouts.tp, setting.machine.per_node)
-    across = moved / lanes * (nodes - 1) / nodes / setting.machine.network
-    return np.stack([inside, across], axis=1)
+    inside, across, _ = _exchanged(layouts, setting, times * 2 * setting.model.layer_params)
+    return _columns(inside, across)
 
 
 def _fullest(layouts: Layouts, setting: Setting) -> Floats:
@@ -229,28 +233,22 @@ def _fullest(layouts: Layouts, setting: Setting) -> Floats:
 
 def _gradients(layouts: Layouts, setting: Setting, layers: Floats) -> Floats:
     """Return what reducing the gradients takes, before anything hides it."""
-    machine = setting.machine
-    within, nodes = _reach(layouts, setting)
     reduced = (layouts.shard < 2) * 2 * setting.framework.gradient_bytes * _fullest(layouts, setting)
-    inside = reduced / layouts.tp * (within - 1) / within / machine.link
-    across = reduced / np.maximum(layouts.tp, machine.per_node) * (nodes - 1) / nodes / machine.network
-    return np.stack([inside, across, across * np.log2(nodes), np.log2(nodes) * layers], axis=1)
+    inside, across, nodes = _exchanged(layouts, setting, reduced)
+    return _columns(inside, across, across * np.log2(nodes), np.log2(nodes) * layers)
 
 
 def _once(layouts: Layouts, setting: Setting, layers: Floats) -> Floats:
-    machine, framework = setting.machine, setting.framework
-    _, nodes = _reach(layouts, setting)
     params = _fullest(layouts, setting)
-    lanes = np.maximum(layouts.tp, machine.per_node)
     sharded = (layouts.shard == 1) & (layouts.dp > 1)
+    _, across, nodes = _exchanged(layouts, setting, sharded * 2 * params)
     states = params / layouts.tp / np.where(layouts.shard > 0, layouts.dp, 1)
-    columns = (
+    return _columns(
         np.ones(len(layouts)),
-        sharded * 2 * params / lanes * (nodes - 1) / nodes / machine.network * (1 + np.log2(nodes)),
+        across * (1 + np.log2(nodes)),
         (layouts.shard > 0) * (layouts.dp > 1) * layers,
-        2 * framework.state_bytes * states / machine.bandwidth,
+        2 * setting.framework.state_bytes * states / setting.machine.bandwidth,
     )
-    return np.stack([np.asarray(column, dtype=float) for column in columns], axis=1)
 
 
 def _groups(theta: Floats) -> list[Floats]:

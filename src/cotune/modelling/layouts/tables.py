@@ -10,7 +10,6 @@ A table is cut into groups of one model on one machine; every line has one place
 
 from __future__ import annotations
 
-import csv
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +20,7 @@ import numpy as np
 from cotune.errors import InvalidFile, NotFound
 from cotune.modelling.layouts.layout import Layout, LayoutRows, Layouts
 from cotune.modelling.layouts.setting import FSDP, MEGATRON, NANOTRON, Machine, Setting, Transformer
+from cotune.recording.imported import rows
 from cotune.types import Floats, Ints
 
 Line = Mapping[str, str]
@@ -62,8 +62,8 @@ def find_table(folder: Path) -> Path:
 class _Reader:
     """How one table is read: what makes a group and its name, the setting of a group, and what a line says."""
 
-    key: Callable[[Line], tuple[str, ...]]
-    name: Callable[[tuple[str, ...]], str]
+    key: tuple[str, ...]  # the columns in which the lines of a group are equal
+    name: str  # of a group, with its columns in braces
     setting: Callable[[Sequence[Line]], Setting]
     layout: Callable[[Line], Layout]
     measured: Callable[[Line], tuple[float, float]]  # seconds and GiB, not numbers where it crashed or none are given
@@ -71,12 +71,12 @@ class _Reader:
     def groups(self, lines: Sequence[Line]) -> Iterator[LayoutGroup]:
         numbers: dict[tuple[str, ...], list[int]] = defaultdict(list)
         for number, line in enumerate(lines):
-            numbers[self.key(line)].append(number)
-        for key, own in numbers.items():
+            numbers[tuple(line[column] for column in self.key)].append(number)
+        for own in numbers.values():
             mine = [lines[number] for number in own]
             seconds, gib = np.array([self.measured(line) for line in mine], dtype=float).T
-            rows = LayoutRows(self.setting(mine), Layouts.of(map(self.layout, mine)), seconds, gib)
-            yield LayoutGroup(self.name(key), np.array(own, dtype=np.int64), rows)
+            tried = LayoutRows(self.setting(mine), Layouts.of(map(self.layout, mine)), seconds, gib)
+            yield LayoutGroup(self.name.format_map(mine[0]), np.array(own, dtype=np.int64), tried)
 
 
 def read_table(path: Path) -> list[LayoutGroup]:
@@ -84,11 +84,8 @@ def read_table(path: Path) -> list[LayoutGroup]:
     if path.name not in _READERS:
         raise NotFound(f"{path.name} is no table of layouts; there are {', '.join(_READERS)}")
     try:
-        with path.open(newline="", encoding="utf-8") as file:
-            found = list(_READERS[path.name].groups(list(csv.DictReader(file))))
-    except FileNotFoundError:
-        raise NotFound(f"no table of layouts at {path}") from None
-    except (KeyError, ValueError, OSError, csv.Error) as error:
+        found = list(_READERS[path.name].groups(list(rows(path))))
+    except (KeyError, ValueError) as error:
         raise InvalidFile(f"{path} is no table of layouts as expected: {error}") from None
     if not found:
         raise InvalidFile(f"{path} is no table of layouts as expected: it has no rows")
@@ -145,22 +142,22 @@ def _fsdp(line: Line) -> Layout:
 
 _READERS = {
     PLAYBOOK: _Reader(
-        key=lambda line: (line["model"],),
-        name=lambda key: key[0],
+        key=("model",),
+        name="{model}",
         setting=_playbook,
         layout=lambda line: Layout(*_numbers(line, "dp", "tp", "pp", "zero_stage", "micro_batch", "grad_accum")),
         measured=_speed_and_memory,
     ),
     VTRAIN: _Reader(
-        key=lambda line: (line["hidden"], line["layers"], line["heads"], line["seq_len"]),
-        name=lambda key: f"{key[0]}x{key[1]}",
+        key=("hidden", "layers", "heads", "seq_len"),
+        name="{hidden}x{layers}",
         setting=_vtrain,
         layout=_megatron,
         measured=lambda line: (float(line["iteration_ms"]) / 1000, np.nan),
     ),
     FOUNDRY: _Reader(
-        key=lambda line: (line["gpu"], line["model"], line["seq_len"], line["precision"]),
-        name=lambda key: f"{key[0]} {key[1]}",
+        key=("gpu", "model", "seq_len", "precision"),
+        name="{gpu} {model}",
         setting=_foundry,
         layout=_fsdp,
         measured=lambda line: (float(line["step_time_s"]), np.nan),

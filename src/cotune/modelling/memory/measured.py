@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from cotune.modelling.memory.peak import CountedMemory, Phase
 from cotune.modelling.memory.phases import GIB, STATES_SPREAD, Correction, PhaseForecast, spreads
+from cotune.types import Floats
 
 _NOISE = 0.0005  # share of the peak: equal runs recorded twice differ by less
 _FIXED = 0.3 * GIB  # by which the counted fixed part may be off beside its share: buffers, workspaces
@@ -31,11 +32,11 @@ class PhaseLine:
     phase: str
     fixed: float
     per_sequence: float
-    covariance: tuple[tuple[float, float], tuple[float, float]]
+    covariance: Floats
 
     def forecast(self, micro_batch: int) -> PhaseForecast:
         at = np.array([1.0, micro_batch])
-        variance = float(at @ np.array(self.covariance) @ at)
+        variance = float(at @ self.covariance @ at)
         mid = self.fixed + self.per_sequence * micro_batch
         return PhaseForecast(mid, math.hypot(math.sqrt(max(variance, 0.0)), _NOISE * mid), self.phase)
 
@@ -91,24 +92,24 @@ def _prior(counted: CountedMemory, phase: Phase, correction: Correction) -> Phas
     of_states, of_batch = spreads(counted, correction)
     slope = phase.per_sequence * correction.factor
     sd = math.hypot(of_states * phase.fixed, _FIXED)
-    return PhaseLine(phase.name, phase.fixed, slope, ((sd**2, 0.0), (0.0, (of_batch * slope) ** 2)))
+    return PhaseLine(phase.name, phase.fixed, slope, np.diag([sd**2, (of_batch * slope) ** 2]))
 
 
 def _posterior(prior: PhaseLine, rising: Mapping[int, float]) -> PhaseLine:
     """Return the line given exact points on it: one step of a Kalman filter for each."""
-    mean, covariance = np.array([prior.fixed, prior.per_sequence]), np.array(prior.covariance)
+    mean, covariance = np.array([prior.fixed, prior.per_sequence]), prior.covariance
     for batch, peak in rising.items():
         at = np.array([1.0, batch])
         gain = covariance @ at / (at @ covariance @ at + (_NOISE * peak) ** 2)
         mean = mean + gain * (peak - at @ mean)
         covariance = covariance - np.outer(gain, at @ covariance)
-    return _line(prior.phase, mean[0], mean[1], covariance)
+    return PhaseLine(prior.phase, float(mean[0]), float(mean[1]), covariance)
 
 
 def _moved(prior: PhaseLine, scale: float, shift: float) -> PhaseLine:
     factors = np.diag([1.0, scale])
-    covariance = factors @ np.array(prior.covariance) @ factors
-    return _line(prior.phase, prior.fixed + shift, prior.per_sequence * scale, covariance)
+    covariance = factors @ prior.covariance @ factors
+    return PhaseLine(prior.phase, prior.fixed + shift, prior.per_sequence * scale, covariance)
 
 
 def _below(line: PhaseLine, measured: Mapping[int, float]) -> PhaseLine:
@@ -116,9 +117,4 @@ def _below(line: PhaseLine, measured: Mapping[int, float]) -> PhaseLine:
     steepest = min((peak - line.fixed) / batch for batch, peak in measured.items())
     if line.per_sequence <= steepest:
         return line
-    return _line(line.phase, line.fixed, max(steepest, 0.0), np.array(line.covariance))
-
-
-def _line(phase: str, fixed: float, slope: float, covariance: np.ndarray) -> PhaseLine:
-    rows = ((covariance[0, 0], covariance[0, 1]), (covariance[1, 0], covariance[1, 1]))
-    return PhaseLine(phase, float(fixed), float(slope), rows)
+    return replace(line, per_sequence=max(steepest, 0.0))

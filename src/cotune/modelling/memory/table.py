@@ -8,16 +8,16 @@ the model for 4-bit training, which makes its hidden states fp32; table `moe` wa
 
 from __future__ import annotations
 
-import csv
 import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from cotune.errors import InvalidFile, NotFound
+from cotune.errors import InvalidFile
 from cotune.modelling.memory.architecture import Architecture, guessed, matched
 from cotune.modelling.memory.setup import HF_2024_06, HF_2024_11, Method, TrainingSetup
+from cotune.recording.imported import rows
 
 RUNS, MODELS = "finetune.csv", "models.csv"
 _METHODS: tuple[tuple[str, Method], ...] = (  # by the first of these that is in the cell
@@ -68,13 +68,7 @@ def read_runs(folder: Path) -> list[RecordedRun]:
 
 
 def _lines(path: Path) -> list[dict[str, str]]:
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            return [{name: cell or "" for name, cell in line.items() if name} for line in csv.DictReader(file)]
-    except FileNotFoundError:
-        raise NotFound(f"no {path.name} in {path.parent}") from None
-    except (csv.Error, UnicodeDecodeError) as error:
-        raise InvalidFile(f"{path}: {error}") from None
+    return [{name: cell or "" for name, cell in line.items() if name} for line in rows(path)]
 
 
 def _run(at: int, line: Mapping[str, str], shape: Mapping[str, str]) -> RecordedRun:

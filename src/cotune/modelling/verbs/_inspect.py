@@ -11,7 +11,7 @@ from cotune.cli.options import Json, one_of, require_model_file
 from cotune.cli.output import emit_json, say, table, waiting
 from cotune.devices import PRECISIONS
 from cotune.errors import UsageError
-from cotune.modelling.verbs._model_predictions import Inputs, OptimiserName, PrecisionName
+from cotune.modelling.verbs._model_predictions import Inputs, OptimiserName, PrecisionName, totals_document
 from cotune.units import gibibytes, number, short_duration
 
 if TYPE_CHECKING:
@@ -69,11 +69,7 @@ def _where(device: str) -> str:
 
 
 def _document(counts: Counts, found: StepProfile | None) -> dict[str, Any]:
-    totals = {
-        name: getattr(counts, name)
-        for name in ("flops", "bytes", "operators", "parameters", "activation_bytes", "peak_bytes", "how")
-    }
-    document: dict[str, Any] = {"model": counts.model, "batch_size": counts.batch, "counts": totals}
+    document: dict[str, Any] = {"model": counts.model, "batch_size": counts.batch, "counts": totals_document(counts)}
     document |= {"layers": [asdict(layer) for layer in counts.layers]}
     document |= {"without_formula": dict(counts.without_formula), "notes": list(counts.notes)}
     if found is not None:

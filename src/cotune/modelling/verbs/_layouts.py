@@ -10,9 +10,9 @@ import numpy as np
 import typer
 
 from cotune.cli.help import rare_flag
-from cotune.cli.options import Json
+from cotune.cli.options import Json, one_of
 from cotune.cli.output import emit_json, say, show, table
-from cotune.errors import Infeasible, NotFound, UsageError
+from cotune.errors import Infeasible, UsageError
 from cotune.modelling.layouts.exports import EXPORTS
 from cotune.modelling.layouts.layout import LayoutLimits, LayoutRows, Layouts, enumerate_layouts
 from cotune.modelling.layouts.predictor import LayoutLearner, LayoutPredictor
@@ -56,9 +56,7 @@ def layouts(  # a flag for each thing that changes a layout
             constraint="memory",
         )
     if export is not None:
-        if export not in EXPORTS:
-            raise NotFound(f"no export of layouts named {export!r}; there are {', '.join(EXPORTS)}")
-        show(EXPORTS[export](ranked[0].layout, where).rstrip("\n"))
+        show(EXPORTS[one_of(tuple(EXPORTS), export, "--export")](ranked[0].layout, where).rstrip("\n"))
     elif json:
         source = "assumed" if table is None else "extrapolated"
         told = {"searched": len(everything), "source": source, "reason": reason(ranked)}

@@ -9,7 +9,7 @@ import typer
 
 from cotune import devices
 from cotune.cli.help import rare_flag
-from cotune.cli.options import Json, numbers
+from cotune.cli.options import Json, numbers, one_of
 from cotune.cli.output import emit_json, say, table, waiting
 from cotune.errors import Infeasible, NotFound, UsageError, suggestion
 from cotune.modelling.memory import (
@@ -35,8 +35,7 @@ _PRECISIONS = {"bf16": (2, 2, False), "mixed": (4, 2, True), "fp32": (4, 4, Fals
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    model: Architecture
-    setup: TrainingSetup
+    counted: CountedMemory
     device: str
     room: DeviceRoom
     confidence: float
@@ -81,19 +80,19 @@ def memory(  # a flag for each thing that changes memory
 ) -> None:
     """Tell the largest micro-batch that fits, and the peak memory of each, without a run."""
     shape, many = _shape(model), sharding or ("fsdp" if gpus > 1 else "none")
-    weight, activation, autocast = _precision(precision, method)
+    weight, activation, autocast = _PRECISIONS[one_of(tuple(_PRECISIONS), precision, "--precision")]
     setup = _setup(
-        method=method, sequence=seq, gpus=gpus, sharding=many, optimizer=optimizer, weight_bytes=weight,
+        method=method, sequence=seq, gpus=gpus, sharding=many, optimizer=optimizer,
+        weight_bytes=weight if method == "full" else activation,
         compute_bytes=activation, autocast=autocast, rank=rank, checkpointing=checkpointing, flash=flash,
         fused_kernels=fused_kernels, fused_loss=fused_loss, offload=offload, accumulates=accumulate > 1,
     )  # fmt: skip
-    question = _Question(shape, setup, *_room(device, gpus), confidence, _measured(measured))
-    counted = count(shape, setup)
-    largest, rows = _answer(question, counted, batch)
+    question = _Question(count(shape, setup), *_room(device, gpus), confidence, _measured(measured))
+    largest, rows = _answer(question, batch)
     if json:
-        emit_json("model.memory", _document(question, counted, largest, rows))
+        emit_json("model.memory", _document(question, largest, rows))
         return
-    _show(question, counted, largest, rows)
+    _show(question, largest, rows)
 
 
 def _shape(model: str) -> Architecture:
@@ -108,19 +107,9 @@ def _shape(model: str) -> Architecture:
         return from_module(built(), model)
 
 
-def _precision(name: str, method: str) -> tuple[int, int, bool]:
-    if name not in _PRECISIONS:
-        raise UsageError(f"no precision {name!r}; there are {', '.join(_PRECISIONS)}")
-    weight, activation, autocast = _PRECISIONS[name]
-    return (activation if method != "full" else weight), activation, autocast
-
-
 def _setup(**given: Any) -> TrainingSetup:
     for field, known in (("method", METHODS), ("sharding", SHARDINGS)):
-        given[field] = _SPELT.get(given[field], given[field])
-        if given[field] not in known:
-            near = suggestion(given[field], known)
-            raise UsageError(f"no {field} {given[field]!r}; there are {', '.join(known)}{near}")
+        given[field] = one_of(known, _SPELT.get(given[field], given[field]), f"--{field}")
     return TrainingSetup(**given)
 
 
@@ -140,7 +129,8 @@ def _measured(text: str | None) -> dict[int, float]:
         raise UsageError(f"cannot read --measured {text!r}; write --measured 4=12.2,8=20.3") from None
 
 
-def _answer(asked: _Question, counted: CountedMemory, batch: str | None) -> tuple[int, dict[int, MemoryEstimate]]:
+def _answer(asked: _Question, batch: str | None) -> tuple[int, dict[int, MemoryEstimate]]:
+    counted = asked.counted
     largest = largest_batch(counted, asked.room, asked.confidence, measured=asked.measured)
     if batch is not None:
         sizes = sorted({*numbers(int, batch, "--batch 1,2,4")})
@@ -149,9 +139,9 @@ def _answer(asked: _Question, counted: CountedMemory, batch: str | None) -> tupl
     elif largest == 0:
         needed, there = counted.peak(1), asked.room.usable
         raise Infeasible(
-            f"not one sequence of {asked.setup.sequence} tokens fits {asked.device}: {asked.model.name} takes about "
-            f"{needed / 2**30:.1f} GiB of {there / 2**30:.1f}, most in its {counted.phase(1).name} phase. Shard over "
-            "more GPUs, train adapters (lora, nf4), or take shorter sequences.",
+            f"not one sequence of {counted.setup.sequence} tokens fits {asked.device}: {counted.model.name} takes "
+            f"about {needed / 2**30:.1f} GiB of {there / 2**30:.1f}, most in its {counted.phase(1).name} phase. Shard "
+            "over more GPUs, train adapters (lora, nf4), or take shorter sequences.",
             constraint="memory", by=needed - there, unit="bytes",
         )  # fmt: skip
     else:
@@ -160,12 +150,11 @@ def _answer(asked: _Question, counted: CountedMemory, batch: str | None) -> tupl
     return largest, {size: estimate(counted, size, asked.room, measured=asked.measured) for size in sizes}
 
 
-def _document(
-    asked: _Question, counted: CountedMemory, largest: int, rows: dict[int, MemoryEstimate]
-) -> dict[str, Any]:
-    source = "extrapolated" if asked.measured or asked.model.known else "assumed"
+def _document(asked: _Question, largest: int, rows: dict[int, MemoryEstimate]) -> dict[str, Any]:
+    counted, model = asked.counted, asked.counted.model
+    source = "extrapolated" if asked.measured or model.known else "assumed"
     return {
-        "model": {"name": asked.model.name, "params": asked.model.total_params, "known": asked.model.known},
+        "model": {"name": model.name, "params": model.total_params, "known": model.known},
         "device": asked.device,
         "device_bytes": asked.room.total,
         "usable_bytes": asked.room.usable,
@@ -185,13 +174,11 @@ def _document(
     }
 
 
-def _show(
-    asked: _Question, counted: CountedMemory, largest: int, rows: dict[int, MemoryEstimate]
-) -> None:  # fmt: skip
-    guess = "" if asked.model.known else ", its shape guessed from its parameters"
-    say(f"model     {asked.model.name}: {asked.model.total_params / 1e9:.2f}e9 parameters{guess}")
+def _show(asked: _Question, largest: int, rows: dict[int, MemoryEstimate]) -> None:
+    model, held = asked.counted.model, asked.counted.states
+    guess = "" if model.known else ", its shape guessed from its parameters"
+    say(f"model     {model.name}: {model.total_params / 1e9:.2f}e9 parameters{guess}")
     say(f"device    {asked.device}: {gibibytes(asked.room.usable)} usable of {gibibytes(asked.room.total)}")
-    held = counted.states
     say(
         f"states    weights {gibibytes(held.weights)}, optimiser {gibibytes(held.optimizer)}, "
         f"gradients {gibibytes(held.gradients)} on each GPU"

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from cotune.modelling.counting.counts import Counts
     from cotune.modelling.prediction import Prediction
     from cotune.modelling.verbs._modelling import ModelAnswer
-    from cotune.types import Quantity
+    from cotune.types import Config, Quantity
 
 DeviceName = Annotated[
     str | None,
@@ -127,25 +127,22 @@ def _row(found: Prediction, explain: bool) -> dict[str, Any]:
 def _counts(counts: Counts) -> dict[str, Any]:
     return {
         "batch_size": counts.batch,
-        "flops": counts.flops,
-        "bytes": counts.bytes,
-        "operators": counts.operators,
-        "parameters": counts.parameters,
-        "activation_bytes": counts.activation_bytes,
-        "peak_bytes": counts.peak_bytes,
-        "how": counts.how,
+        **totals_document(counts),
         "mix": dict(counts.mix),
         "without_formula": dict(counts.without_formula),
     }
 
 
+def totals_document(counts: Counts) -> dict[str, Any]:
+    """Return the counts of a whole step, for both verbs that show them."""
+    names = ("flops", "bytes", "operators", "parameters", "activation_bytes", "peak_bytes", "how")
+    return {name: getattr(counts, name) for name in names}
+
+
 def _show(answered: ModelAnswer, explain: bool) -> None:
-    several = len(answered.devices) > 1
     rows = [
         (
-            *((found.config.device,) if several else ()),
-            found.config.workers,
-            found.config.batch_size,
+            *_cells(answered, found.config),
             found.config.global_batch,
             _time(found.step_seconds),
             _time(found.epoch_seconds),
@@ -156,19 +153,21 @@ def _show(answered: ModelAnswer, explain: bool) -> None:
         )
         for found in answered.predictions
     ]
-    head = ("workers", "batch", "global batch", "step", "epoch", "training", "memory", "cost", "known from")
-    where = ", ".join(answered.devices)
-    table(
-        (*(("device",) if several else ()), *head),
-        rows,
-        title=f"{answered.workload.name} on {where}: mid (10th..90th percentile)",
-    )
+    head = ("global batch", "step", "epoch", "training", "memory", "cost", "known from")
+    title = f"{answered.workload.name} on {', '.join(answered.devices)}: mid (10th..90th percentile)"
+    table((*_cells(answered), *head), rows, title=title)
     for line in _known_from(answered):
         say(f"by        {line}")
     if explain:
         _explain(answered)
     for line in dict.fromkeys(note for found in answered.predictions for note in found.notes):
         say(f"note      {line}")
+
+
+def _cells(answered: ModelAnswer, config: Config | None = None) -> tuple[Any, ...]:
+    """Return the first cells of a config's line, or their heads; the device is named where there are several."""
+    cells = (config.device, config.workers, config.batch_size) if config else ("device", "workers", "batch")
+    return cells if len(answered.devices) > 1 else cells[1:]
 
 
 def _known_from(answered: ModelAnswer) -> list[str]:
@@ -190,12 +189,9 @@ def _time(quantity: Quantity | None) -> str:
 
 def _explain(answered: ModelAnswer) -> None:
     parts = ("compute", "communication", "input", "overhead")
-    several = len(answered.devices) > 1
     rows = [
         (
-            *((found.config.device,) if several else ()),
-            found.config.workers,
-            found.config.batch_size,
+            *_cells(answered, found.config),
             *(
                 f"{short_duration(getattr(found.split, part))} ({getattr(found.split, part) / found.split.seconds:.0%})"
                 for part in parts
@@ -204,7 +200,7 @@ def _explain(answered: ModelAnswer) -> None:
         for found in answered.predictions
     ]
     say()
-    table((*(("device",) if several else ()), "workers", "batch", *parts), rows)
+    table((*_cells(answered), *parts), rows)
     for counts in answered.counts:
         families = ", ".join(
             f"{family} {share:.0%}" for family, share in sorted(counts.mix.items(), key=lambda one: -one[1])

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from cotune.cli.options import Budget, Json, Seed
+from cotune.cli.options import Budget, Json, Seed, one_of
 from cotune.cli.output import emit_json, note, progress, say, table
 from cotune.devices.present import keep, visible_gpus
-from cotune.errors import UsageError, missing_extra, suggestion
+from cotune.errors import missing_extra
 from cotune.modelling.layer_rows import SHAPES
 from cotune.modelling.verbs._inspect import inspect
 from cotune.modelling.verbs._layouts import layouts
@@ -39,11 +40,7 @@ def layers(
     json: Json = False,
 ) -> None:
     """Time random single layers on this machine, for laws of layers to learn."""
-    wanted = tuple(word.strip() for word in kinds.split(","))
-    for word in wanted:
-        if word not in SHAPES:
-            known = ", ".join(SHAPES)
-            raise UsageError(f"no kind of layer named {word!r}; there are {known}{suggestion(word, SHAPES)}")
+    wanted = tuple(one_of(tuple(SHAPES), word.strip(), "--kinds") for word in kinds.split(","))
     try:
         import torch
     except ImportError:
@@ -89,8 +86,8 @@ def calibrate(json: Json = False) -> None:
     rows = [
         (
             f"{one.name} ({'one core' if one.kind == 'cpu' else 'one GPU'})",
-            ", ".join(f"{number(rate / 1e9, 3)} {name}" for name, rate in one.product.items()),
-            ", ".join(f"{number(rate / 1e9, 3)} {name}" for name, rate in one.convolution.items()),
+            _by_precision(one.product),
+            _by_precision(one.convolution),
             number(one.bandwidth / 1e9, 3),
             number(one.dispatch * 1e6, 3),
             number(one.step * 1e6, 3),
@@ -101,3 +98,7 @@ def calibrate(json: Json = False) -> None:
         ("device", "products, GFLOP/s", "convolutions, GFLOP/s", "memory, GB/s", "us per operator", "us per step"), rows
     )
     say(f"kept in   {', '.join(map(str, files))}")
+
+
+def _by_precision(rates: Mapping[str, float]) -> str:
+    return ", ".join(f"{number(rate / 1e9, 3)} {name}" for name, rate in rates.items())

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from torch import Tensor, nn
-from torch.nn import functional as F  # noqa: N812  # as everybody writes it
+from torch import nn
 
 from cotune.modelling.counting.workload import Batch, Workload, sum_of_outputs
 from cotune.modelling.workloads.fathom import FATHOM, pictures
@@ -38,14 +37,7 @@ def transformer_block() -> Workload:
 def _trained(name: str) -> Callable[[], Workload]:
     """Return the workload of a model of the training jobs: grey pictures for LeNet-5, colour for the others."""
     shape = PictureShape(channels=1 if name == "lenet5" else 3, side=32)
-
-    def batch(examples: int) -> Batch:
-        return torch.randn(examples, shape.channels, 32, 32), torch.randint(10, (examples,))
-
-    def loss(model: nn.Module, batch: Batch) -> Tensor:
-        return F.cross_entropy(model(batch[0]), batch[1])
-
-    return lambda: Workload(name, lambda: build(name, shape), batch, loss)
+    return lambda: pictures(name, lambda: build(name, shape), 32, channels=shape.channels, classes=10)
 
 
 SHORT: dict[str, Callable[[], Workload]] = {

@@ -50,14 +50,16 @@ class Seq2Seq(nn.Module):
 def seq2seq() -> Workload:
     """Return the translation workload."""
 
-    def batch(examples: int) -> Batch:
-        return tuple(torch.randint(_WORDS, (examples, _LENGTH)) for _ in range(3))
-
     def loss(model: nn.Module, batch: Batch) -> Tensor:
         source, target, wanted = batch
         return F.cross_entropy(model(source, target).flatten(0, 1), wanted.flatten())
 
-    return Workload("seq2seq", Seq2Seq, batch, loss)
+    return Workload(
+        "seq2seq",
+        Seq2Seq,
+        lambda examples: tuple(torch.randint(_WORDS, (examples, _LENGTH)) for _ in range(3)),
+        loss,
+    )
 
 
 class MemoryNetwork(nn.Module):
@@ -88,11 +90,7 @@ def memnet() -> Workload:
         shapes = ((examples, 50, 7), (examples, 7), (examples,))
         return tuple(torch.randint(200, shape) for shape in shapes)
 
-    def loss(model: nn.Module, batch: Batch) -> Tensor:
-        story, question, answer = batch
-        return F.cross_entropy(model(story, question), answer)
-
-    return Workload("memnet", MemoryNetwork, batch, loss)
+    return Workload("memnet", MemoryNetwork, batch, _of_classes)
 
 
 class Speech(nn.Module):
@@ -117,16 +115,18 @@ def _clipped(inputs: int, outputs: int) -> nn.Module:
 def speech() -> Workload:
     """Return the speech workload: 100 frames, and a text of 20 letters by CTC."""
 
-    def batch(examples: int) -> Batch:
-        return torch.randn(examples, 100, 494), torch.randint(1, 29, (examples, 20))
-
     def loss(model: nn.Module, batch: Batch) -> Tensor:
         recording, text = batch
         frames = model(recording).transpose(0, 1)
         heard, spoken = (torch.full((text.shape[0],), length) for length in (100, 20))
         return F.ctc_loss(frames, text, heard, spoken)
 
-    return Workload("speech", Speech, batch, loss)
+    return Workload(
+        "speech",
+        Speech,
+        lambda examples: (torch.randn(examples, 100, 494), torch.randint(1, 29, (examples, 20))),
+        loss,
+    )
 
 
 class Autoencoder(nn.Module):
@@ -150,15 +150,12 @@ class Autoencoder(nn.Module):
 def autoenc() -> Workload:
     """Return the autoencoder workload."""
 
-    def batch(examples: int) -> Batch:
-        return (torch.rand(examples, 784),)
-
     def loss(model: nn.Module, batch: Batch) -> Tensor:
         again, mean, log_variance = model(*batch)
         distance: Tensor = -0.5 * (1 + log_variance - mean.square() - log_variance.exp()).sum()
         return F.binary_cross_entropy_with_logits(again, batch[0], reduction="sum") + distance
 
-    return Workload("autoenc", Autoencoder, batch, loss, batch_size=128)
+    return Workload("autoenc", Autoencoder, lambda examples: (torch.rand(examples, 784),), loss, batch_size=128)
 
 
 def residual() -> Workload:
@@ -202,16 +199,27 @@ def _alexnet() -> nn.Module:
     return nn.Sequential(*layers, nn.Flatten(), *_dense(256 * 6 * 6))
 
 
-def pictures(name: str, build: Callable[[], nn.Module], side: int, batch_size: int = 32) -> Workload:
-    """Return a classifier of colour pictures into a thousand classes."""
+def pictures(
+    name: str,
+    build: Callable[[], nn.Module],
+    side: int,
+    batch_size: int = 32,
+    *,
+    channels: int = 3,
+    classes: int = 1000,
+) -> Workload:
+    """Return a classifier of pictures, in colour and into a thousand classes unless it is said otherwise."""
 
     def batch(examples: int) -> Batch:
-        return torch.randn(examples, 3, side, side), torch.randint(1000, (examples,))
+        return torch.randn(examples, channels, side, side), torch.randint(classes, (examples,))
 
-    def loss(model: nn.Module, batch: Batch) -> Tensor:
-        return F.cross_entropy(model(batch[0]), batch[1])
+    return Workload(name, build, batch, _of_classes, batch_size=batch_size)
 
-    return Workload(name, build, batch, loss, batch_size=batch_size)
+
+def _of_classes(model: nn.Module, batch: Batch) -> Tensor:
+    """Return the loss of a classifier; the classes come last in its batch."""
+    *inputs, wanted = batch
+    return F.cross_entropy(model(*inputs), wanted)
 
 
 class DeepQ(nn.Module):
