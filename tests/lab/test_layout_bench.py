@@ -38,8 +38,8 @@ def test_every_line_is_measured_or_predicted_and_measured_ones_are_of_two_smalle
     parts = groups()
     found = bench_layouts(forecast_left_out(parts, measure))
     for part in parts:
-        measured = [one.row for one in found.measured if one.model == part.name]
-        predicted = {row.row for row in found.rows if row.model == part.name}
+        measured = [one["row"] for one in found["measured"] if one["model"] == part.name]
+        predicted = {row["row"] for row in found["rows"] if row["model"] == part.name}
         assert len(measured) == len(set(measured)) == measure
         assert predicted | set(measured) == set(part.lines.tolist())
         assert not predicted & set(measured)
@@ -60,12 +60,12 @@ def test_a_model_too_large_for_one_node_is_measured_where_it_runs_and_nothing_is
     parts = [groups()[0], LayoutGroup("huge", 10_000 + np.arange(len(rows.layouts)), rows)]
     assert set(parts[1].nodes[rows.ran]) == {8, 16}
     found = bench_layouts(forecast_left_out(parts, measure))
-    measured = [one.row for one in found.measured if one.model == "huge"]
+    measured = [one["row"] for one in found["measured"] if one["model"] == "huge"]
     assert len(measured) == measure
     assert set(parts[1].nodes[np.isin(parts[1].lines, measured)]) <= {8, 16}
-    chosen = {choice.nodes: choice for choice in found.choices if choice.model == "huge"}
-    assert chosen[1].row is None
-    assert all(chosen[nodes].regret is not None and chosen[nodes].regret < 0.1 for nodes in (8, 16))
+    chosen = {choice["nodes"]: choice for choice in found["choices"] if choice["model"] == "huge"}
+    assert chosen[1]["row"] is None
+    assert all(chosen[nodes]["regret"] is not None and chosen[nodes]["regret"] < 0.1 for nodes in (8, 16))
 
 
 def test_where_every_try_crashed_everything_else_is_still_predicted() -> None:
@@ -74,17 +74,17 @@ def test_where_every_try_crashed_everything_else_is_still_predicted() -> None:
     large.rows.seconds[np.flatnonzero(large.nodes == 2)[0]] = 1.0  # one ran, so its node counts are tried
     assert np.isnan(large.rows.gib[np.flatnonzero(large.nodes == 2)[0]])  # and nobody looked at its memory
     found = bench_layouts(forecast_left_out([small, large], 3))
-    rows = [row for row in found.rows if row.model == "large"]
-    assert len({row.row for row in rows}) == len(large.lines) - 3
-    assert all(np.isfinite(list(row.predicted.values())).all() for row in rows)
+    rows = [row for row in found["rows"] if row["model"] == "large"]
+    assert len({row["row"] for row in rows}) == len(large.lines) - 3
+    assert all(np.isfinite(list(row["predicted"].values())).all() for row in rows)
 
 
 def test_a_measurement_has_no_part_in_what_is_said_of_its_own_row() -> None:
     parts = groups()
-    plain = bench_layouts(forecast_left_out(parts, 0)).rows
+    plain = bench_layouts(forecast_left_out(parts, 0))["rows"]
     parts[0].rows.seconds[parts[0].rows.ran] *= 3
-    changed = bench_layouts(forecast_left_out(parts, 0)).rows
-    told = [[row.predicted for row in rows if row.model == "small"] for rows in (plain, changed)]
+    changed = bench_layouts(forecast_left_out(parts, 0))["rows"]
+    told = [[row["predicted"] for row in rows if row["model"] == "small"] for rows in (plain, changed)]
     assert told[0] == told[1]
 
 

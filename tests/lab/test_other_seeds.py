@@ -74,7 +74,7 @@ def test_starts_of_a_config_are_shown_and_judge_as_seeds_do(tmp_path: Path) -> N
 
 @pytest.mark.xdist_group("other seeds")  # benched once
 def test_every_goal_is_asked_with_every_confidence_and_refusals_are_counted(found: SeedBenchmark) -> None:
-    assert found.left_out == (("single", "1 seeds, fewer than 3"),)
+    assert found.left_out == [{"recording": "single", "reason": "1 seeds, fewer than 3"}]
     asked = {(row.seed, row.target, row.deadline) for row in found.rows}
     assert len(found.rows) == 2 * len(asked)
     assert all(row.probability >= row.confidence for row in found.rows if not row.refused)

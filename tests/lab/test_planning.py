@@ -103,7 +103,7 @@ def test_recordings_with_few_best_configs_are_listed_and_left_out(folder: Path, 
     (narrow / "accuracy.csv").write_text("global_batch,epoch,accuracy\n8,1,0.1\n8,2,0.2\n")
     found = bench_planning([folder, narrow], ["oracle"], processes=1)
     assert {row.recording for row in found.rows} == {"world"}
-    assert found.left_out == (("narrow", "1 different best configs, fewer than 4"),)
+    assert found.left_out == [{"recording": "narrow", "reason": "1 different best configs, fewer than 4"}]
     assert bench_planning([narrow], ["oracle"], processes=1) == Benchmark((), found.left_out)
 
 

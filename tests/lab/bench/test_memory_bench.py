@@ -36,49 +36,50 @@ def folder(tmp_path: Path, *rows: str) -> Path:
 
 def test_every_row_is_answered_with_its_line_in_the_file(tmp_path: Path) -> None:
     found = bench_memory(folder(tmp_path, row(4, "26704000000"), row(8, failed=1)))
-    assert [one.row for one in found.rows] == [0, 1]
-    assert {one.quantity for one in found.rows} == {"mem_torch_peak_bytes"}
-    assert found.summary["rows"] == 1
-    assert found.summary["median"] == pytest.approx(0, abs=0.01)
-    assert (found.summary["failures"], found.summary["ran"]) == (1, 1)
+    assert [one["row"] for one in found["rows"]] == [0, 1]
+    assert {one["quantity"] for one in found["rows"]} == {"mem_torch_peak_bytes"}
+    assert found["summary"]["rows"] == 1
+    assert found["summary"]["median"] == pytest.approx(0, abs=0.01)
+    assert (found["summary"]["failures"], found["summary"]["ran"]) == (1, 1)
 
 
 def test_no_row_sees_its_own_familys_measurements(tmp_path: Path) -> None:
-    shown = [bench_memory(folder(tmp_path, row(4, peak), row(8))).rows for peak in ("26704000000", "52000000000")]
-    assert shown[0][0].predicted == shown[1][0].predicted
-    assert shown[0][1].predicted == shown[1][1].predicted
+    shown = [bench_memory(folder(tmp_path, row(4, peak), row(8)))["rows"] for peak in ("26704000000", "52000000000")]
+    assert shown[0][0]["predicted"] == shown[1][0]["predicted"]
+    assert shown[0][1]["predicted"] == shown[1][1]["predicted"]
 
 
 def test_other_families_correct_a_row(tmp_path: Path) -> None:
     shown = [
-        bench_memory(folder(tmp_path, row(4), row(4, peak, model="a/two"))).rows[0] for peak in ("", "60000000000")
+        bench_memory(folder(tmp_path, row(4), row(4, peak, model="a/two")))["rows"][0] for peak in ("", "60000000000")
     ]
-    assert shown[1].predicted["mid"] > shown[0].predicted["mid"]
+    assert shown[1]["predicted"]["mid"] > shown[0]["predicted"]["mid"]
 
 
 def test_a_family_without_a_shape_corrects_no_other(tmp_path: Path) -> None:
     shown = [
-        bench_memory(folder(tmp_path, row(4), row(4, peak, model="a/none"))).rows[0] for peak in ("", "60000000000")
+        bench_memory(folder(tmp_path, row(4), row(4, peak, model="a/none")))["rows"][0] for peak in ("", "60000000000")
     ]
-    assert shown[1].predicted == shown[0].predicted
+    assert shown[1]["predicted"] == shown[0]["predicted"]
 
 
 def test_after_two_batches_only_larger_ones_are_judged_on_their_line(tmp_path: Path) -> None:
     rows = [row(batch, str(15_000_000_000 + batch * 2_500_000_000)) for batch in (16, 4, 8)]
     found = bench_memory(folder(tmp_path, *rows), measured=2)
-    assert [one.row for one in found.rows] == [0]
-    assert found.rows[0].predicted["mid"] == pytest.approx(55e9, rel=0.01)
+    assert [one["row"] for one in found["rows"]] == [0]
+    assert found["rows"][0]["predicted"]["mid"] == pytest.approx(55e9, rel=0.01)
 
 
 def test_a_batch_larger_than_one_that_failed_is_refused(tmp_path: Path) -> None:
     found = bench_memory(folder(tmp_path, row(1, "17e9"), row(2, failed=1), row(3)), measured=2)
-    assert [one.row for one in found.rows] == [2]
-    assert found.rows[0].p_fits < 0.1
+    assert [one["row"] for one in found["rows"]] == [2]
+    assert found["rows"][0]["p_fits"] < 0.1
 
 
 def test_a_model_without_a_shape_has_a_wider_interval(tmp_path: Path) -> None:
-    known, unknown = bench_memory(folder(tmp_path, row(8), row(8, model="a/none"))).rows
-    assert unknown.predicted["high"] - unknown.predicted["low"] > 2 * (known.predicted["high"] - known.predicted["low"])
+    rows = bench_memory(folder(tmp_path, row(8), row(8, model="a/none")))["rows"]
+    known, unknown = (one["predicted"]["high"] - one["predicted"]["low"] for one in rows)
+    assert unknown > 2 * known
 
 
 def test_a_folder_without_the_file_or_with_a_wrong_method_is_told(tmp_path: Path) -> None:
@@ -91,7 +92,7 @@ def test_a_folder_without_the_file_or_with_a_wrong_method_is_told(tmp_path: Path
 @pytest.mark.skipif("COTUNE_DATA" not in os.environ, reason="needs COTUNE_DATA")
 @pytest.mark.parametrize(("measured", "median", "p90"), [(0, 0.05, 0.18), (2, 0.01, 0.02)])
 def test_recorded_peaks_are_met_and_failures_foreseen(measured: int, median: float, p90: float) -> None:
-    found = bench_memory(Path(os.environ["COTUNE_DATA"]) / "fms_finetune", measured=measured).summary
+    found = bench_memory(Path(os.environ["COTUNE_DATA"]) / "fms_finetune", measured=measured)["summary"]
     assert found["median"] <= median
     assert found["p90"] <= p90
     assert found["foreseen"] >= 0.95 * found["failures"]

@@ -39,17 +39,11 @@ def best_third(one: LeftOut) -> Mask:
     """Return the lines not measured that are in the best third of their number of nodes."""
     group = one.group
     best = np.zeros(len(group.lines), dtype=bool)
-    share, left = mfu(group), _left(one) & group.rows.ran
+    share, left = mfu(group), one.left & group.rows.ran
     for nodes in np.unique(group.nodes):
         places = np.flatnonzero(left & (group.nodes == nodes))
         best[places[np.argsort(-share[places])][: max(1, round(len(places) / 3))]] = True
     return best
-
-
-def _left(one: LeftOut) -> Mask:
-    left = np.ones(len(one.group.lines), dtype=bool)
-    left[one.tried] = False
-    return left
 
 
 def summaries(judged: Sequence[LeftOut]) -> list[Figures]:
@@ -64,7 +58,7 @@ def _summary(name: str, judged: Sequence[LeftOut]) -> Figures:
         return np.concatenate([of(one).astype(np.float64) for one in judged])
 
     ran = gathered(lambda one: one.group.rows.ran).astype(bool)
-    left = gathered(_left).astype(bool)
+    left = gathered(lambda one: one.left).astype(bool)
     few = gathered(lambda one: one.group.nodes) <= FEW_NODES
     best = gathered(best_third).astype(bool)
     # speed is tokens over seconds, so its relative error is that of measured over predicted seconds
@@ -98,13 +92,10 @@ def _own_choice(one: LeftOut) -> list[Chosen]:
 
 
 def _chosen(one: LeftOut, found: Floats) -> list[Chosen]:
-    judged = [judge_choice(one, nodes, choose(found, among)) for nodes, among in _runnable(one)]
+    # Where nothing ran there is no best to compare with.
+    cells = [(nodes, among) for nodes, among in one.cells if one.group.rows.ran[among].any()]
+    judged = [judge_choice(one, nodes, choose(found, among)) for nodes, among in cells]
     return [(choice.regret, choice.crashed) for choice in judged]
-
-
-def _runnable(one: LeftOut) -> list[tuple[int, Mask]]:
-    """Return the cells in which something ran: elsewhere there is no best to compare with."""
-    return [(nodes, among) for nodes, among in one.cells if one.group.rows.ran[among].any()]
 
 
 def _shares(chosen: Sequence[Chosen]) -> Figures:

@@ -9,10 +9,11 @@ layout is chosen, at the table's own global batch.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
+from cotune.lab.bench.tasks import Figures
 from cotune.modelling.layouts.choosing import choose, next_to_measure, scores
 from cotune.modelling.layouts.predictor import LayoutForecasts, LayoutLearner
 from cotune.modelling.layouts.priors import LayoutPriors
@@ -21,20 +22,6 @@ from cotune.modelling.layouts.tables import LayoutGroup
 from cotune.types import Ints, Mask
 
 SPEED, MEMORY = "tokens_per_s_per_gpu", "memory_gb"
-
-
-@dataclass(frozen=True, slots=True)
-class LayoutRow:
-    """One predicted quantity of one line of the table."""
-
-    row: int
-    model: str
-    nodes: int
-    quantity: str
-    predicted: dict[str, float]  # low, mid, high
-    measured: float | None
-    p_fits: float
-    p_memory: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,24 +37,6 @@ class LayoutChoice:
     crashed: bool
 
 
-@dataclass(frozen=True, slots=True)
-class MeasuredLayout:
-    """A layout that was measured, in the order of measuring."""
-
-    model: str
-    row: int
-    ran: bool
-
-
-@dataclass(frozen=True, slots=True)
-class LayoutBench:
-    """Predictions, choices and what was measured for them."""
-
-    rows: list[LayoutRow]
-    choices: list[LayoutChoice]
-    measured: list[MeasuredLayout]
-
-
 @dataclass(frozen=True)
 class LeftOut:
     """A model with what was tried of it, and forecasts of all its layouts."""
@@ -75,6 +44,11 @@ class LeftOut:
     group: LayoutGroup
     tried: Ints
     forecasts: LayoutForecasts
+
+    @property
+    def left(self) -> Mask:
+        """Return which lines were not tried."""
+        return ~np.isin(np.arange(len(self.group.lines)), self.tried)
 
     @property
     def usual(self) -> Mask:
@@ -113,36 +87,35 @@ def _left_out(group: LayoutGroup, others: Sequence[LayoutGroup], measure: int) -
     return LeftOut(group, candidates[np.array(tried, dtype=np.int64)], predictor.predict(rows.layouts))
 
 
-def bench_layouts(judged: Sequence[LeftOut]) -> LayoutBench:
-    """Return predictions of every line not measured and a choice for every number of nodes, for each model."""
-    return LayoutBench(
-        rows=[row for one in judged for row in _rows(one)],
-        choices=[choice for one in judged for choice in _choices(one)],
-        measured=[
-            MeasuredLayout(one.group.name, int(one.group.lines[place]), bool(one.group.rows.ran[place]))
+def bench_layouts(judged: Sequence[LeftOut]) -> Figures:
+    """Return predictions of every line not measured, a choice for every number of nodes, and what was measured."""
+    return {
+        "rows": [row for one in judged for row in _rows(one)],
+        "choices": [asdict(choice) for one in judged for choice in _choices(one)],
+        "measured": [
+            {"model": one.group.name, "row": int(one.group.lines[place]), "ran": bool(one.group.rows.ran[place])}
             for one in judged
             for place in one.tried
         ],
-    )
+    }
 
 
-def _rows(one: LeftOut) -> list[LayoutRow]:
+def _rows(one: LeftOut) -> list[Figures]:
     group, forecasts = one.group, one.forecasts
     speed = group.tokens_per_gpu[:, None] / forecasts.seconds[:, ::-1]
     truth = group.tokens_per_gpu / group.rows.seconds
-    left = np.setdiff1d(np.arange(len(group.lines)), one.tried)
     return [
-        LayoutRow(
-            row=int(group.lines[place]),
-            model=group.name,
-            nodes=int(group.nodes[place]),
-            quantity=quantity,
-            predicted=dict(zip(("low", "mid", "high"), map(float, predicted[place]), strict=True)),
-            measured=float(measured[place]) if np.isfinite(measured[place]) else None,
-            p_fits=float(forecasts.p_fits[place]),
-            p_memory=float(forecasts.p_memory[place]),
-        )
-        for place in left
+        {
+            "row": int(group.lines[place]),
+            "model": group.name,
+            "nodes": int(group.nodes[place]),
+            "quantity": quantity,
+            "predicted": dict(zip(("low", "mid", "high"), map(float, predicted[place]), strict=True)),
+            "measured": float(measured[place]) if np.isfinite(measured[place]) else None,
+            "p_fits": float(forecasts.p_fits[place]),
+            "p_memory": float(forecasts.p_memory[place]),
+        }
+        for place in np.flatnonzero(one.left)
         for quantity, predicted, measured in ((SPEED, speed, truth), (MEMORY, forecasts.gib, group.rows.gib))
     ]
 

@@ -10,8 +10,7 @@ rows in sight, so for the families of the folder shipped as `fms_finetune` they 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -39,62 +38,29 @@ UNCENSORED = 74 * 2**30  # above it the allocator frees and retries, so nvidia-s
 _AFTER_FAILURE = 0.01  # P(fits) of a batch larger than one that failed
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryRow:
-    """One question: a row of the file, what was expected and what was measured."""
-
-    row: int
-    quantity: str
-    predicted: dict[str, float]  # low, mid, high: tenth, fiftieth and ninetieth percentile
-    p_fits: float
-    measured: float | None
-    failed: bool
-    table: str
-    model: str
-    family: str
-    method: str
-    setup: str
-    gpus: int
-    batch_per_gpu: int
-    phase: str
-    source: str
-    nvidia_predicted: float
-    nvidia_measured: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryBench:
-    """All rows, the errors over them and by family, and nvidia-smi's beside them."""
-
-    rows: tuple[MemoryRow, ...]
-    summary: Figures
-    families: Mapping[str, Figures]
-    nvidia: Figures
-
-
-def bench_memory(folder: Path, *, measured: int = 0, device: str = "a100") -> MemoryBench:
-    """Return what is expected of every row, left one family out."""
+def bench_memory(folder: Path, *, measured: int = 0, device: str = "a100") -> Figures:
+    """Return what is expected of every row, one family left out, with errors over all rows and by family."""
     spec = known(device)
     if spec is None:
         raise NotFound(f"no device {device!r} in the table of devices")
     runs = [(run, count(run.model, run.setup)) for run in read_runs(folder)]
     corrections = {family: _learnt(runs, family) for family in {run.family for run, _ in runs}}
     smallest = _smallest(runs, measured)
-    rows = tuple(
+    rows = [
         _row(run, counted, spec, corrections[run.family], smallest[run.group])
         for run, counted in runs
         if run.micro_batch > max((one.micro_batch for one in smallest[run.group]), default=0)
-    )
-    families = {name: summarise([row for row in rows if row.family == name]) for name in sorted(corrections)}
-    return MemoryBench(rows, summarise(rows), families, _nvidia(rows))
+    ]
+    families = {name: summarise([row for row in rows if row["family"] == name]) for name in sorted(corrections)}
+    return {"rows": rows, "summary": summarise(rows), "families": families, "nvidia": _nvidia(rows)}
 
 
-def summarise(rows: Sequence[MemoryRow]) -> Figures:
+def summarise(rows: Sequence[Figures]) -> Figures:
     """Return the errors of the rows whose quantity was measured, and the failures of all rows."""
-    judged = [(row, row.measured) for row in rows if row.measured is not None]
-    errors = [abs(row.predicted["mid"] - value) / value for row, value in judged]
-    inside = [row.predicted["low"] <= value <= row.predicted["high"] for row, value in judged]
-    failed, ran = [row for row in rows if row.failed], [row for row in rows if not row.failed]
+    judged = [(row, row["measured"]) for row in rows if row["measured"] is not None]
+    errors = [abs(row["predicted"]["mid"] - value) / value for row, value in judged]
+    inside = [row["predicted"]["low"] <= value <= row["predicted"]["high"] for row, value in judged]
+    failed, ran = [row for row in rows if row["failed"]], [row for row in rows if not row["failed"]]
     return {
         "quantity": QUANTITY,
         "rows": len(errors),
@@ -103,17 +69,18 @@ def summarise(rows: Sequence[MemoryRow]) -> Figures:
         "worst": max(errors, default=None),
         "within": overall(np.mean, inside),  # share of measured peaks inside low..high
         "failures": len(failed),
-        "foreseen": sum(row.p_fits < CONFIDENCE for row in failed),
+        "foreseen": sum(row["p_fits"] < CONFIDENCE for row in failed),
         "ran": len(ran),
-        "refused": sum(row.p_fits < CONFIDENCE for row in ran),
+        "refused": sum(row["p_fits"] < CONFIDENCE for row in ran),
     }
 
 
-def _nvidia(rows: Sequence[MemoryRow]) -> Figures:
+def _nvidia(rows: Sequence[Figures]) -> Figures:
     """Return the same for what nvidia-smi showed, where the allocator was not at the device's end."""
-    shown = [row for row in rows if row.nvidia_measured and not row.failed and row.nvidia_measured < UNCENSORED]
-    at = [dict.fromkeys(("low", "mid", "high"), row.nvidia_predicted) for row in shown]
-    as_rows = [replace(row, predicted=one, measured=row.nvidia_measured) for row, one in zip(shown, at, strict=True)]
+    ran = [row for row in rows if not row["failed"]]
+    shown = [row for row in ran if row["nvidia_measured"] and row["nvidia_measured"] < UNCENSORED]
+    at = [dict.fromkeys(("low", "mid", "high"), row["nvidia_predicted"]) for row in shown]
+    as_rows = [row | {"predicted": one, "measured": row["nvidia_measured"]} for row, one in zip(shown, at, strict=True)]
     return summarise(as_rows) | {"quantity": "mem_nvidia_mib", "within": None}
 
 
@@ -138,29 +105,29 @@ def _smallest(
 
 def _row(
     run: RecordedRun, counted: CountedMemory, spec: Spec, correction: Correction, smallest: Sequence[RecordedRun]
-) -> MemoryRow:
+) -> Figures:
     room = device_room(spec, run.setup.gpus)
     peaks = {one.micro_batch: one.peak_bytes for one in smallest if one.peak_bytes is not None}
     found = estimate(counted, run.micro_batch, room, measured=peaks, correction=correction)
-    return MemoryRow(
-        row=run.row,
-        quantity=QUANTITY,
-        predicted={"low": found.low, "mid": found.mid, "high": found.high},
-        p_fits=_p_fits(found, smallest),
-        measured=run.peak_bytes,
-        failed=run.failed,
-        table=run.table,
-        model=run.model.name,
-        family=run.family,
-        method=run.method,
-        setup=run.variant,
-        gpus=run.setup.gpus,
-        batch_per_gpu=run.micro_batch,
-        phase=found.phase,
-        source=found.source,
-        nvidia_predicted=reserved_bytes(counted, run.micro_batch, room),
-        nvidia_measured=run.nvidia_bytes,
-    )
+    return {
+        "row": run.row,
+        "quantity": QUANTITY,
+        "predicted": {"low": found.low, "mid": found.mid, "high": found.high},
+        "p_fits": _p_fits(found, smallest),
+        "measured": run.peak_bytes,
+        "failed": run.failed,
+        "table": run.table,
+        "model": run.model.name,
+        "family": run.family,
+        "method": run.method,
+        "setup": run.variant,
+        "gpus": run.setup.gpus,
+        "batch_per_gpu": run.micro_batch,
+        "phase": found.phase,
+        "source": found.source,
+        "nvidia_predicted": reserved_bytes(counted, run.micro_batch, room),
+        "nvidia_measured": run.nvidia_bytes,
+    }
 
 
 def _p_fits(found: MemoryEstimate, smallest: Sequence[RecordedRun]) -> float:

@@ -25,7 +25,7 @@ import numpy as np
 
 from cotune.errors import Infeasible
 from cotune.lab.bench.lab import RecordedLab
-from cotune.lab.bench.tasks import Figures, figure, grouped, worked_off
+from cotune.lab.bench.tasks import Figures, figure, grouped, usable, worked_off
 from cotune.lab.bench.truth import Truth, recording_of
 from cotune.plan.assess import Assessment, assess
 from cotune.plan.choose import decide
@@ -74,7 +74,7 @@ class SeedBenchmark:
 
     rows: tuple[SeedRow, ...]
     told: tuple[ToldRow, ...]
-    left_out: tuple[tuple[str, str], ...]
+    left_out: list[Figures]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,20 +98,16 @@ def bench_other_seeds(
 ) -> SeedBenchmark:
     """Return every goal (or each n-th) of every recording with enough seeds, one seed shown at a time."""
     tasks: list[_SeedTask] = []
-    left_out: list[tuple[str, str]] = []
-    for folder in folders:
-        recording = recording_of(folder)
-        if (reason := _left_out(recording, folder)) is not None:
-            left_out.append((recording.name, reason))
-            continue
-        for shown in range(min(recording.fewest_seeds, MOST_SHOWN)):
+    kept, left_out = usable(folders, _why_not)
+    for folder in kept:
+        for shown in range(min(recording_of(folder).fewest_seeds, MOST_SHOWN)):
             goals = _apart(folder, shown)[1].goals()[::every]
             for _, some in itertools.groupby(goals, key=lambda goal: goal.target):
                 tasks.append(_SeedTask(folder, shown, tuple(some), tuple(confidences), max_samples, seed))
     answered = list(worked_off(_answer, tasks, processes))
     rows = tuple(row for rows, _ in answered for row in rows)
     told = tuple(row for _, rows in answered for row in rows)
-    return SeedBenchmark(rows, told, tuple(left_out))
+    return SeedBenchmark(rows, told, left_out)
 
 
 def seed_summaries(rows: Iterable[SeedRow]) -> list[Figures]:
@@ -146,12 +142,11 @@ def told_summaries(rows: Iterable[ToldRow]) -> list[Figures]:
     ]
 
 
-def _left_out(recording: Recording, folder: Path) -> str | None:
+def _why_not(folder: Path) -> str | None:
     """Return why a recording cannot be judged by other seeds, if it cannot."""
-    if not recording.times or not recording.curves:
-        return "planning for a target needs both tables"
-    if recording.fewest_seeds < FEWEST_SEEDS:
-        return f"{recording.fewest_seeds} seeds, fewer than {FEWEST_SEEDS}"
+    seeds = recording_of(folder).fewest_seeds
+    if seeds < FEWEST_SEEDS:
+        return f"{seeds} seeds, fewer than {FEWEST_SEEDS}"
     return None if len(_apart(folder, 0)[1].space) > 1 else "fewer than two configs to choose among"
 
 

@@ -32,8 +32,8 @@ import numpy as np
 
 from cotune import registry
 from cotune.lab.bench.lab import Profiles, RecordedLab
-from cotune.lab.bench.tasks import Figures, figure, grouped, worked_off
-from cotune.lab.bench.truth import FEWEST_BEST, halves_of, recording_of
+from cotune.lab.bench.tasks import Figures, figure, grouped, usable, worked_off
+from cotune.lab.bench.truth import FEWEST_BEST, halves_of
 from cotune.lab.strategy import Decision, Strategy, decision_of
 from cotune.types import Goal, Sample
 
@@ -83,7 +83,7 @@ class Benchmark:
     """What was judged, and what was left out and why."""
 
     rows: tuple[PlanningRow, ...]
-    left_out: tuple[tuple[str, str], ...]
+    left_out: list[Figures]
 
 
 def bench_planning(
@@ -117,7 +117,7 @@ def bench_planning(
     places = {strategy: place for place, strategy in enumerate(strategies)}
     rows = [row for rows in worked_off(_answer, tasks, processes) for row in rows]
     rows.sort(key=lambda row: (order[row.recording], places[row.strategy], row.target, row.deadline))
-    return Benchmark(tuple(rows), tuple(left_out))
+    return Benchmark(tuple(rows), left_out)
 
 
 def planning_summaries(rows: Iterable[PlanningRow]) -> list[Figures]:
@@ -144,21 +144,15 @@ def _summary(strategy: str, rows: Sequence[PlanningRow]) -> Figures:
     }
 
 
-def useful(folders: Sequence[Path]) -> tuple[list[Path], list[tuple[str, str]]]:
+def useful(folders: Iterable[Path]) -> tuple[list[Path], list[Figures]]:
     """Return the recordings with goals of different best configs, and the others with the reason."""
-    found, left_out = [], []
-    for folder in folders:
-        recording = recording_of(folder)
-        if not recording.times or not recording.curves:
-            left_out.append((recording.name, "planning for a target needs both tables"))
-            continue
-        truth = halves_of(folder)[1]
-        different = len({truth.best(goal) for goal in truth.goals()}) if len(truth.space) else 0
-        if different < FEWEST_BEST:
-            left_out.append((recording.name, f"{different} different best configs, fewer than {FEWEST_BEST}"))
-        else:
-            found.append(folder)
-    return found, left_out
+    return usable(folders, _why_not)
+
+
+def _why_not(folder: Path) -> str | None:
+    truth = halves_of(folder)[1]
+    different = len({truth.best(goal) for goal in truth.goals()}) if len(truth.space) else 0
+    return None if different >= FEWEST_BEST else f"{different} different best configs, fewer than {FEWEST_BEST}"
 
 
 def _answer(task: PlanningTask) -> list[PlanningRow]:
@@ -201,9 +195,7 @@ def judged(goal: Goal, strategy: str, lab: RecordedLab) -> tuple[PlanningRow, De
     truth = lab.truth
     chosen: Strategy = registry.create("strategy", strategy)
     decision = decision_of(chosen, lab)
-    best = truth.best(goal)
-    assert best is not None  # goals lie on the frontier
-    oracle = truth.outcome(truth.configs[best], goal.max_epochs, goal).cost
+    oracle = truth.least_cost(goal)
     outcome = truth.outcome(decision.config, decision.epochs, goal) if decision.config else None
     cost = outcome.cost if outcome else 0.0
     met = outcome is not None and outcome.met

@@ -31,9 +31,9 @@ from cotune import registry
 from cotune.display import Progress
 from cotune.errors import UsageError
 from cotune.lab.bench.lab import RecordedLab, cost_of
-from cotune.lab.bench.tasks import Figures, figure, grouped, worked_off
+from cotune.lab.bench.tasks import Figures, figure, grouped, usable, worked_off
 from cotune.lab.bench.trials import Account, asha, manual, optuna
-from cotune.lab.bench.truth import SLACK, Truth, halves_of, recording_of
+from cotune.lab.bench.truth import SLACK, Truth, halves_of
 from cotune.lab.strategy import Strategy
 from cotune.plan.rates import rates
 from cotune.probe.self_measuring_constants import SELF_MEASURING, SelfMeasuringConstants
@@ -88,15 +88,12 @@ def bench_running(
     seen: bool = False,
     seed: int = 0,
     processes: int = 2,
-) -> tuple[list[RunningRow], list[tuple[str, str]]]:
+) -> tuple[list[RunningRow], list[Figures]]:
     """Return every goal (or each n-th) as every method came out, and the recordings that were left out and why."""
     chosen = tuple(methods) or tuple(METHODS)
     if strange := sorted(set(chosen) - set(METHODS)):
         raise UsageError(f"no method {strange[0]!r}; there are {', '.join(METHODS)}")
-    kept = [folder for folder in folders if usable(folder)]
-    left_out = [
-        (recording_of(folder).name, "a target needs both tables, and goals") for folder in folders if folder not in kept
-    ]
+    kept, left_out = usable(folders, lambda folder: None if halves_of(folder)[1].goals() else "no goals")
     tasks = [
         _RunningTask(folder, slack, ("self",) if seen else chosen, every, seed, seen)
         for folder, slack in itertools.product(kept, slacks)
@@ -127,12 +124,6 @@ def _summary(slack: float, method: str, rows: Sequence[RunningRow]) -> Figures:
     }
 
 
-def usable(folder: Path) -> bool:
-    """Return whether a recording has goals to ask."""
-    recording = recording_of(folder)
-    return bool(recording.times and recording.curves) and len(halves_of(folder)[1].goals()) > 0
-
-
 def _answer(task: _RunningTask) -> list[RunningRow]:
     probed, truth = halves_of(task.folder)
     goals = [replace(goal, deadline=(goal.deadline or 0.0) * task.slack / SLACK) for goal in truth.goals()]
@@ -160,9 +151,7 @@ def _in_turn(task: _RunningTask, goals: Sequence[Goal]) -> list[RunningRow]:
 
 
 def _row(task: _RunningTask, truth: Truth, goal: Goal, method: str, spent: Account) -> RunningRow:
-    best = truth.best(goal)
-    assert best is not None  # goals lie on the frontier
-    oracle = truth.outcome(truth.configs[best], goal.max_epochs, goal).cost
+    oracle = truth.least_cost(goal)
     return RunningRow(
         recording=truth.recording.name,
         target=goal.target or 0.0,

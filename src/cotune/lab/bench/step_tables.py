@@ -19,18 +19,6 @@ from cotune.modelling.layouts.tables import LayoutGroup
 from cotune.types import Ints
 
 
-@dataclass(frozen=True, slots=True)
-class StepRow:
-    """One prediction of one line of the table, in one draw."""
-
-    row: int
-    table: str
-    draw: int
-    quantity: str
-    predicted: dict[str, float]
-    measured: float
-
-
 def tables_of(groups: Sequence[LayoutGroup]) -> dict[str, list[LayoutGroup]]:
     """Return the groups as tables: one for each machine where there are several, and all as one."""
     machines = list(dict.fromkeys(group.name.split(" ")[0] for group in groups if " " in group.name))
@@ -46,7 +34,7 @@ class Column:
     per_second: float
 
 
-def bench_steps(groups: Sequence[LayoutGroup], column: Column, *, measure: int, draws: int, seed: int) -> list[StepRow]:
+def bench_steps(groups: Sequence[LayoutGroup], column: Column, *, measure: int, draws: int, seed: int) -> list[Figures]:
     """Return predictions of every line that a draw left out, for every table."""
     found = []
     for name, parts in tables_of(groups).items():
@@ -57,7 +45,7 @@ def bench_steps(groups: Sequence[LayoutGroup], column: Column, *, measure: int, 
     return found
 
 
-def _draw(name: str, parts: Sequence[LayoutGroup], draw: int, places: Ints, column: Column) -> list[StepRow]:
+def _draw(name: str, parts: Sequence[LayoutGroup], draw: int, places: Ints, column: Column) -> list[Figures]:
     starts = np.cumsum([0, *(len(part.lines) for part in parts)])
     masks = [np.isin(np.arange(start, end), places) for start, end in pairwise(starts)]
     seen = [part.rows.take(mask) for part, mask in zip(parts, masks, strict=True)]
@@ -69,20 +57,21 @@ def _draw(name: str, parts: Sequence[LayoutGroup], draw: int, places: Ints, colu
             part.lines[~mask], fitted.predict(left.layouts, left.setting) * scale, left.seconds * scale, strict=True
         ):
             shown = dict(zip(("low", "mid", "high"), map(float, predicted), strict=True))
-            found.append(StepRow(int(line), name, draw, column.name, shown, float(truth)))
+            row = {"row": int(line), "table": name, "draw": draw, "quantity": column.name}
+            found.append(row | {"predicted": shown, "measured": float(truth)})
     return found
 
 
-def step_summaries(rows: Sequence[StepRow], measure: int) -> list[Figures]:
+def step_summaries(rows: Sequence[Figures], measure: int) -> list[Figures]:
     """Return the errors on every table: medians over draws of the median and of the mean, and coverage of intervals."""
     found = []
-    for table, mine in grouped(rows, lambda row: row.table).items():
-        draws = grouped(mine, lambda row: row.draw).values()
-        errors = [[abs(row.predicted["mid"] / row.measured - 1) for row in draw] for draw in draws]
-        inside = [row.predicted["low"] <= row.measured <= row.predicted["high"] for row in mine]
+    for table, mine in grouped(rows, lambda row: row["table"]).items():
+        draws = grouped(mine, lambda row: row["draw"]).values()
+        errors = [[abs(row["predicted"]["mid"] / row["measured"] - 1) for row in draw] for draw in draws]
+        inside = [row["predicted"]["low"] <= row["measured"] <= row["predicted"]["high"] for row in mine]
         figures = {
             "table": table,
-            "rows": len({row.row for row in mine}),
+            "rows": len({row["row"] for row in mine}),
             "learnt_from": measure,
             "median_error": overall(np.median, map(np.median, errors)),
             "mape": overall(np.median, map(np.mean, errors)),

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from cotune.errors import NotFound
+from cotune.lab.bench.truth import recording_of
 from cotune.recording.reader import JOB
 
 Task = TypeVar("Task")
@@ -43,6 +44,20 @@ def overall(measure: Callable[..., float], values: Iterable[float | None]) -> fl
 def figure(measure: Callable[..., float], name: str, rows: Iterable[object]) -> float | None:
     """Return a measure of one field of the rows."""
     return overall(measure, (getattr(row, name) for row in rows))
+
+
+def usable(folders: Iterable[Path], why_not: Callable[[Path], str | None]) -> tuple[list[Path], list[Figures]]:
+    """Return the recordings that a bench of plans can use, and those left out with the reason."""
+    chosen, left_out = [], []
+    for folder in folders:
+        recording = recording_of(folder)
+        both = recording.times and recording.curves
+        reason = why_not(folder) if both else "planning for a target needs both tables"
+        if reason is None:
+            chosen.append(folder)
+        else:
+            left_out.append({"recording": recording.name, "reason": reason})
+    return chosen, left_out
 
 
 def recording_folders(paths: Sequence[Path]) -> list[Path]:

@@ -121,6 +121,12 @@ class Truth:
         row = int(np.lexsort((seconds, cost))[0])
         return row if np.isfinite(cost[row]) else None
 
+    def least_cost(self, goal: Goal) -> float:
+        """Return what the cheapest config that meets a goal of the frontier costs."""
+        best = self.best(goal)
+        assert best is not None
+        return self.outcome(self.configs[best], goal.max_epochs, goal).cost
+
     def outcome(self, config: Config, cap: int, goal: Goal) -> TrueRun:
         """Return what running a config up to a cap of epochs comes to."""
         row = self.space.row(config)

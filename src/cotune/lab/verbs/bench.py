@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -70,7 +70,8 @@ def planning(
     judged = bench_planning(
         folders, names, max_samples=max_samples, seed=seed, seen=seen, every=every, processes=processes
     )
-    document = documents(rows=judged.rows) | {"summary": planning_summaries(judged.rows)} | _left_out(judged.left_out)
+    totals = planning_summaries(judged.rows)
+    document = documents(rows=judged.rows) | {"summary": totals, "left_out": judged.left_out}
     columns = {
         "strategy": "{strategy}",
         "goals": "{goals}",
@@ -84,7 +85,7 @@ def planning(
         "samples": "{profile_samples:.1f}",
     }
     title = "costs are those of plans that met their goal, over the cost of the best config"
-    _show("planning", json, document, (title, document["summary"], columns))
+    _show("planning", json, document, (title, totals, columns))
 
 
 @bench.command()
@@ -105,7 +106,7 @@ def running(
         recording_folders(recordings), _named(method), slacks=slack or SLACKS, every=every, seen=seen, seed=seed,
         processes=processes,
     )  # fmt: skip
-    document = documents(rows=rows) | {"summary": running_summaries(rows)} | _left_out(left_out)
+    document = documents(rows=rows) | {"summary": running_summaries(rows), "left_out": left_out}
     columns = {
         "deadline": "{slack:g} x",
         "method": "{method}",
@@ -144,7 +145,7 @@ def _show_other_seeds(found: SeedBenchmark, json: bool) -> None:
         "met by other seeds": "{met:.1%}",
     }
     _show(
-        *("planning", json, document | _left_out(found.left_out)),
+        *("planning", json, document | {"left_out": found.left_out}),
         ("probes see one seed, the others judge", by_recording, seeds),
         ("all configs, chosen or not; every profile weighs the same", told, configs),
     )
@@ -284,14 +285,14 @@ def _show_layouts(groups: Sequence[LayoutGroup], measure: int, seed: int, json: 
     """Print how well layouts are predicted and chosen, each model left out in turn."""
     judged = forecast_left_out(groups, measure)
     totals, rules = summaries(judged), anchors(judged, seed)
-    document = {"measure": measure, **asdict(bench_layouts(judged)), "summary": totals, "anchors": rules}
+    document = {"measure": measure, **bench_layouts(judged), "summary": totals, "anchors": rules}
     models = {
         "model": "{model}",
-        "tokens/s, up to 4 nodes": "{speed_median_few_nodes:.1%}",
-        "best third, up to 4 nodes": "{best_third_mape_few_nodes:.1%}",
+        "tokens/s": "{speed_median_few_nodes:.1%}",
+        "best third": "{best_third_mape_few_nodes:.1%}",
         "more nodes": "{best_third_mape_many_nodes:.1%}",
         "memory": "{memory_median:.1%}",
-        "80 % interval covers": "{coverage:.1%}",
+        "in interval": "{coverage:.1%}",
         "crashes foreseen": "{crashes_foreseen:.1%}",
         "false alarms": "{false_alarms:.1%}",
     }
@@ -301,7 +302,7 @@ def _show_layouts(groups: Sequence[LayoutGroup], measure: int, seed: int, json: 
         "regret, median": "{regret_median:.1%}",
         "a crash chosen": "{crash_chosen:.1%}",
     }
-    errors = f"each model left out, {measure} measured of it: median errors, mean errors of the best third"
+    errors = f"errors up to 4 nodes, and of the best third on more nodes; {measure} measured of each model"
     _show(
         *("layouts", json, document),
         (errors, totals, models),
@@ -326,7 +327,7 @@ def _show_steps(path: Path, measure: int, draws: int, seed: int, json: bool) -> 
         "80 % interval covers": "{coverage:.0%}",
     }
     title = f"seconds of a step, rows not seen, medians over {draws} draws"
-    document = documents(rows=rows, choices=[]) | {"measure": measure, "summary": totals}
+    document = {"rows": rows, "choices": [], "measure": measure, "summary": totals}
     _show("layouts", json, document, (title, totals, columns))
 
 
@@ -344,7 +345,7 @@ def memory(
     found = bench_memory(folder, measured=measured, device=device)
     lines = [
         {"family": name} | total
-        for name, total in {**found.families, "all": found.summary, "all, nvidia-smi": found.nvidia}.items()
+        for name, total in {**found["families"], "all": found["summary"], "all, nvidia-smi": found["nvidia"]}.items()
     ]
     columns = {
         "family": "{family}",
@@ -357,7 +358,7 @@ def memory(
         "refused": "{refused} of {ran}",
     }
     title = "errors of torch's peak, and what was expected not to fit"
-    _show("memory", json, asdict(found), (title, lines, columns))
+    _show("memory", json, found, (title, lines, columns))
 
 
 def _show(name: str, json: bool, document: Figures, *tables: tuple[str, Sequence[Figures], Mapping[str, str]]) -> None:
@@ -385,10 +386,6 @@ def _cell(text: str, figures: Figures) -> str:
 def documents(**records: Sequence[Any]) -> Figures:
     """Return lists of records by their names, as JSON has them."""
     return {name: [asdict(one) for one in many] for name, many in records.items()}
-
-
-def _left_out(recordings: Iterable[tuple[str, str]]) -> dict[str, list[dict[str, str]]]:
-    return {"left_out": [{"recording": name, "reason": reason} for name, reason in recordings]}
 
 
 def _named(given: list[str] | None) -> list[str]:
