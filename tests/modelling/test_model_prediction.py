@@ -37,7 +37,7 @@ def counts(batch: int = 32, flops: float = 1e9, unknown: bool = False) -> Counts
         Call("odd", "unknown", "forward", "b", None if unknown else 0.0, 1e6 * batch, "float32", 2),
         Call("_foreach_add_", "elementwise", "update", "", 1e7, 1.2e8, "float32", 1),
     )
-    return Counts("net", batch, calls, 10_000_000, 4e7, 4e7, 6e5 * batch, 1e7 * batch, 1.6e8 + 1e7 * batch, ())
+    return Counts("net", batch, calls, 10_000_000, 4e7, 6e5 * batch, 1e7 * batch, 1.6e8 + 1e7 * batch, ())
 
 
 def config(batch: int = 32, workers: int = 1) -> Config:

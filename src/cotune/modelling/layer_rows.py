@@ -130,9 +130,11 @@ def _column(name: str, values: Sequence[str]) -> Floats:
     return np.array(values, dtype=np.float64)
 
 
-def read_layers(folder: Path, known: Mapping[str, Facts] | None = None) -> dict[str, Layers]:
-    """Return the layers in a folder by kind; `known` are facts of devices that its own table does not have."""
-    facts = dict(known or {}) | read_devices(folder)
+def read_layers(folder: Path) -> dict[str, Layers]:
+    """Return the layers in a folder by kind, with the facts of its own table of devices, or the published ones."""
+    if products := sorted(folder.glob(f"{_PRODUCTS}*.csv.gz")):
+        return {"dense": Layers.joined([_products(file) for file in products])}
+    facts = PUBLISHED | read_devices(folder)
     parts: dict[str, list[Layers]] = {}
     for file in sorted([*folder.glob("*_*.csv"), *folder.glob("*_*.csv.gz")]):
         word, _, device = file.name.removesuffix(".gz").removesuffix(".csv").partition("_")
@@ -147,14 +149,6 @@ def read_layers(folder: Path, known: Mapping[str, Facts] | None = None) -> dict[
         kinds = ", ".join(SHAPES)
         raise NotFound(f"no KIND_DEVICE.csv in {folder} with KIND one of {kinds}", remedy="random_layers")
     return {kind: Layers.joined(tables) for kind, tables in parts.items()}
-
-
-def read_timed_layers(folder: Path) -> dict[str, Layers]:
-    """Return the layers in a folder by kind, published ones too."""
-    products = sorted(folder.glob(f"{_PRODUCTS}*.csv.gz"))
-    if not products:
-        return read_layers(folder, PUBLISHED)
-    return {"dense": Layers.joined([_products(file) for file in products])}
 
 
 def _products(file: Path) -> Layers:

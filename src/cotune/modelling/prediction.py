@@ -169,7 +169,7 @@ def from_steps(
 
 
 def within(seconds: float, reach: float, source: Source) -> Quantity:
-    """Return seconds whose percentiles are a factor away, either way."""
+    """Return seconds with percentiles a factor below and above them."""
     return Quantity(seconds / reach, seconds, seconds * reach, source, "s")
 
 

@@ -13,6 +13,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from cotune.store.rows import Fingerprint, ModelStep
 
 _NEAR = 1.5
@@ -46,8 +48,8 @@ def distance(one: Fingerprint, other: Fingerprint) -> float:
         abs(math.log((a + 1) / (b + 1)))
         for a, b in ((one.flops, other.flops), (one.bytes, other.bytes), (one.operators, other.operators))
     ]
-    families = set(dict(one.mix)) | set(dict(other.mix))
-    mixed = sum(abs(dict(one.mix).get(name, 0.0) - dict(other.mix).get(name, 0.0)) for name in families)
+    mix, another = dict(one.mix), dict(other.mix)
+    mixed = sum(abs(mix.get(name, 0.0) - another.get(name, 0.0)) for name in {*mix, *another})
     return sum(logs) / 4 + mixed / 2
 
 
@@ -60,9 +62,9 @@ def correction(asked: Fingerprint, steps: Sequence[ModelStep]) -> HistoryCorrect
     kept = [neighbour for neighbour in near if neighbour.distance < _NEAR][:_MOST]
     if not kept:
         return None
-    weights = [math.exp(-neighbour.distance / _WIDTH) for neighbour in kept]
-    logs = [math.log(neighbour.ratio) for neighbour in kept]
-    mean = sum(w * log for w, log in zip(weights, logs, strict=True)) / sum(weights)
-    apart = sum(w * (log - mean) ** 2 for w, log in zip(weights, logs, strict=True)) / sum(weights)
-    spread = math.hypot(_LEAST_SPREAD, math.sqrt(apart), _PER_DISTANCE * kept[0].distance)
+    weights = np.exp([-neighbour.distance / _WIDTH for neighbour in kept])
+    logs = np.log([neighbour.ratio for neighbour in kept])
+    mean = np.average(logs, weights=weights)
+    variance = np.average((logs - mean) ** 2, weights=weights)
+    spread = math.hypot(_LEAST_SPREAD, math.sqrt(variance), _PER_DISTANCE * kept[0].distance)
     return HistoryCorrection(math.exp(mean), spread, tuple(kept))

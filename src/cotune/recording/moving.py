@@ -1,6 +1,6 @@
 """Rule 6 of replay: where a run lands that moves to another config, and what the move costs.
 
-    another layout of the same global batch     it goes on where it was
+    another layout of the same global batch     it continues where it was
     another global batch                        min(first point with the accuracy it had, share x E(new))
                                                 share = epochs done / E(old)
 
@@ -23,7 +23,7 @@ RESTART_EPOCHS = 0.1  # of the config moved to, where the recording tells no sec
 
 
 def landing(old: Floats, new: Floats, done: float, level: float | None) -> float:
-    """Return the epoch of the new curve at which a run goes on that has done so many epochs of the old one."""
+    """Return the epoch of the new curve at which a run continues that has done these epochs of the old one."""
     share = min(1.0, done / epochs_of_way(old, level))
     furthest = share * epochs_of_way(new, level)
     had = accuracy_after(old, done)

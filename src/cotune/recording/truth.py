@@ -279,8 +279,7 @@ def _layout(config: Config) -> Layout:
 
 
 def _layouts(configs: Configs) -> list[Layout]:
-    plain = not configs.named
-    if plain:
+    if not configs.named:
         return [
             (str(device), int(accumulate), int(servers), ())
             for device, accumulate, servers in zip(configs.device, configs.accumulate, configs.servers, strict=True)

@@ -12,7 +12,7 @@ import pytest
 from cotune.errors import CotuneError
 from cotune.lab.bench.layers import LayerRefusal, LayerRow, bench_layers
 from cotune.modelling.layer_features import published, work
-from cotune.modelling.layer_rows import Layers, read_layers, read_timed_layers
+from cotune.modelling.layer_rows import Layers, read_layers
 from cotune.modelling.predictors.layerwise import LayerTrees, Layerwise
 from modelling.layer_worlds import layers
 
@@ -20,13 +20,13 @@ from modelling.layer_worlds import layers
 def _justus() -> dict[str, Layers]:
     if "COTUNE_DATA" not in os.environ:
         pytest.skip("needs COTUNE_DATA")
-    return read_timed_layers(Path(os.environ["COTUNE_DATA"]) / "justus2018")
+    return read_layers(Path(os.environ["COTUNE_DATA"]) / "justus2018")
 
 
 def test_published_matrix_products_are_read_as_dense_layers_of_known_gpus() -> None:
     if "COTUNE_DATA" not in os.environ:
         pytest.skip("needs COTUNE_DATA")
-    made = read_timed_layers(Path(os.environ["COTUNE_DATA"]) / "aiconfigurator")["dense"]
+    made = read_layers(Path(os.environ["COTUNE_DATA"]) / "aiconfigurator")["dense"]
     assert {str(name) for name in np.unique(made.device)} == {"b200_sxm", "h100_sxm", "h200_sxm", "l40s"}
     assert len(made.ms) == 4 * 35_742
     speed = work(made).flops / (made.ms / 1e3)

@@ -26,7 +26,7 @@ from cotune.lab.bench.running import SLACKS, bench_running, running_summaries
 from cotune.lab.bench.step_tables import Column, bench_steps, step_summaries
 from cotune.lab.bench.tasks import Figures, figure, grouped, recording_folders
 from cotune.lab.learning.prior import without
-from cotune.modelling.layer_rows import read_timed_layers
+from cotune.modelling.layer_rows import read_layers
 from cotune.modelling.layouts.tables import PLAYBOOK, VTRAIN, LayoutGroup, find_table, read_table
 from cotune.registry import several
 
@@ -220,7 +220,7 @@ def layers(
     json: Json = False,
 ) -> None:
     """Train layer models on timed layers and judge them on devices seen and left out."""
-    tables = read_timed_layers(folder)
+    tables = read_layers(folder)
     if rows is not None:
         rng = np.random.default_rng(seed)
         tables = {kind: table.take(rng.permutation(len(table))[:rows]) for kind, table in tables.items()}

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import os
 import platform
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,7 +24,7 @@ from torch import nn
 
 from cotune.devices.present import Calibration
 from cotune.identity import timestamp
-from cotune.modelling.counting.timing import Stepper, cores
+from cotune.modelling.counting.timing import Stepper, cores, seconds_of
 from cotune.modelling.counting.trace import count
 from cotune.modelling.counting.workload import Workload, sum_of_outputs
 
@@ -46,7 +45,7 @@ def _measured(gpu: bool) -> Calibration:
     side, channels, long = (8192, 256, 2**28) if gpu else (768, 64, 2**24)
     product = {name: _product(where, side, name) for name in _precisions(gpu)}
     convolution = {name: _convolution(where, channels, name) for name in _precisions(gpu)}
-    memory = torch.cuda.mem_get_info()[1] if gpu else _memory()
+    memory = torch.cuda.mem_get_info()[1] if gpu else os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     dispatch, step = _dispatch(where)
     return Calibration(
         name=torch.cuda.get_device_name() if gpu else _processor(),
@@ -124,20 +123,11 @@ def _seconds(work: Callable[[], Any], where: str) -> float:
     """Return the seconds of one call, the best of some repeats, each long enough for the clock."""
 
     def took(times: int) -> float:
-        began = time.perf_counter()
-        for _ in range(times):
-            work()
-        if where == "cuda":
-            torch.cuda.synchronize()
-        return (time.perf_counter() - began) / times
+        return seconds_of(work, times, where) / times
 
     took(2)
     times = max(1, round(_LEAST_SECONDS / max(took(1), 1e-9)))
     return min(took(times) for _ in range(_REPEATS))
-
-
-def _memory() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _processor() -> str:

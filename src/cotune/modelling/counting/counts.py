@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Literal
 
 Phase = Literal["forward", "backward", "update"]
+How = Literal["traced", "run"]
 Family = Literal["matmul", "convolution", "attention", "normalise", "pool", "elementwise", "reduce", "move", "unknown"]
 
 
@@ -52,13 +53,12 @@ class Counts:
     batch: int
     calls: tuple[Call, ...]
     parameters: int
-    parameter_bytes: float
     gradient_bytes: float
     input_bytes: float
     activation_bytes: float
     peak_bytes: float
     layers: tuple[LayerCounts, ...]
-    how: Literal["traced", "run"] = "traced"
+    how: How = "traced"
     notes: tuple[str, ...] = ()
 
     @cached_property

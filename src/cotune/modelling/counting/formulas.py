@@ -15,7 +15,7 @@ bytes count, its operations do not, and it is named.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -115,7 +115,7 @@ def flops(func: Any, kind: Family, arguments: tuple[Any, ...], keywords: dict[st
 
 def moved(arguments: tuple[Any, ...], keywords: dict[str, Any], out: Any) -> float:
     """Return the bytes an operator reads and writes; a tensor that is both counts twice."""
-    read = tensors_in((arguments, list(keywords.values())))
+    read = tensors_in((arguments, keywords))
     return float(sum(tensor.numel() * tensor.element_size() for tensor in (*read, *tensors_in(out))))
 
 
@@ -134,9 +134,11 @@ def _tagged(func: Any, name: str) -> bool:
 
 
 def tensors_in(values: Any) -> list[Tensor]:
-    """Return the tensors of a call, in lists and tuples too."""
+    """Return the tensors of a call, in lists, tuples and mappings too."""
     if isinstance(values, Tensor):
         return [values]
+    if isinstance(values, Mapping):
+        values = list(values.values())
     if isinstance(values, list | tuple):
         return [tensor for value in values for tensor in tensors_in(value)]
     return []

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch.profiler import ProfilerActivity, profile
 
 from cotune.devices import Precision
-from cotune.modelling.counting.timing import Stepper, cores
+from cotune.modelling.counting.timing import Stepper, cores, seconds_of
 from cotune.modelling.counting.workload import Workload
 
 _WARM_UP = 2
@@ -62,16 +61,11 @@ def profiled(
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler's own remarks are none of the user's business
     with cores(threads):
         stepper = Stepper(workload, batch, device, precision=precision)
-        for _ in range(_WARM_UP):
-            stepper.step()
-        began = time.perf_counter()
-        for _ in range(steps):
-            stepper.step()
-        plain = (time.perf_counter() - began) / steps
+        seconds_of(stepper.step, _WARM_UP, device)
+        plain = seconds_of(stepper.step, steps, device) / steps
         activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if device == "cuda" else [])]
         with profile(activities=activities, acc_events=True) as recorded:
-            for _ in range(steps):
-                stepper.step()
+            seconds_of(stepper.step, steps, device)
     on_gpu = device == "cuda"
     found = [
         (

@@ -57,6 +57,16 @@ class Stepper:
             torch.cuda.synchronize()
 
 
+def seconds_of(work: Callable[[], object], times: int, device: str) -> float:
+    """Return the seconds in which a device has done some work so many times."""
+    began = time.perf_counter()
+    for _ in range(times):
+        work()
+    if device.startswith("cuda"):
+        torch.cuda.synchronize()
+    return time.perf_counter() - began
+
+
 @contextmanager
 def cores(count: int) -> Iterator[None]:
     """Let torch compute on `count` cores, as one worker of the local engine does on one."""

@@ -19,7 +19,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -37,10 +37,9 @@ from torch.utils.module_tracker import ModuleTracker
 from cotune.devices import Precision
 from cotune.errors import CotuneError
 from cotune.modelling.counting import formulas
-from cotune.modelling.counting.counts import Call, Counts, LayerCounts, Phase
+from cotune.modelling.counting.counts import Call, Counts, How, LayerCounts, Phase
 from cotune.modelling.counting.workload import STATES, Optimiser, Workload, autocast, optimiser_of
 
-How = Literal["traced", "run"]
 _LARGEST_RUN = 2**31  # bytes of parameters; a larger model is not run only to be counted
 _FAKE_FAILS = (
     DataDependentOutputException,
@@ -201,7 +200,6 @@ class _Step:
             batch=self.batch,
             calls=tuple(replace(call, calls=number) for call, number in counter.calls.items()),
             parameters=sum(weights.numel() for weights in trained),
-            parameter_bytes=_bytes(model.parameters()),
             gradient_bytes=gradients,
             input_bytes=entering,
             activation_bytes=float(sum(saved.values())),

@@ -6,7 +6,7 @@ backward starts from. Nothing here belongs to a data set: the numbers are drawn 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -17,6 +17,7 @@ from torch.optim import SGD, Adam, Optimizer
 
 from cotune.devices import Precision
 from cotune.errors import UsageError
+from cotune.modelling.counting.formulas import tensors_in
 
 Batch = tuple[Tensor, ...]
 Optimiser = Literal["sgd", "momentum", "adam"]
@@ -76,22 +77,10 @@ def sum_of_outputs(model: nn.Module, batch: Batch) -> Tensor:
     own = getattr(out, "loss", None) if not isinstance(out, Tensor) else None
     if isinstance(own, Tensor):
         return own
-    means = [tensor.float().mean() for tensor in _floats(out) if tensor.requires_grad]
+    means = [tensor.float().mean() for tensor in tensors_in(out) if tensor.is_floating_point() and tensor.requires_grad]
     if not means:
         raise TypeError("the model puts out no floating-point tensor that depends on its parameters")
     return torch.stack(means).sum()
-
-
-def _floats(values: Any) -> Iterator[Tensor]:
-    if isinstance(values, Tensor):
-        if values.is_floating_point():
-            yield values
-    elif isinstance(values, Mapping):
-        for value in values.values():
-            yield from _floats(value)
-    elif isinstance(values, list | tuple):
-        for value in values:
-            yield from _floats(value)
 
 
 def autocast(precision: Precision, device: str) -> AbstractContextManager[Any]:

@@ -19,7 +19,6 @@ Terms are seconds at published peaks; host terms and latencies are counts, their
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -81,7 +80,7 @@ _ARITHMETIC = ("matrices", "attention", "bytes", "computed again", "optimiser")
 _LAUNCHES = ("launches", "launches computed again", "a micro-batch", "a step")
 _GROUPS = (DEVICE, SENDS, HOST, LATENCY, HOST_STAGE, GATHER, GRADIENTS, ONCE)
 COEFFICIENTS = sum(_GROUPS, ())
-_PLACES = np.cumsum([0, *map(len, _GROUPS)])
+_BORDERS = np.cumsum(list(map(len, _GROUPS[:-1])))
 _ELSEWHERE = {*_ARITHMETIC, *_LAUNCHES, *_LATENCY, *_FRAMEWORK}
 _NETWORK = [one.name for one in COEFFICIENTS if one.name not in _ELSEWHERE]
 _KINDS = (_ARITHMETIC, _LAUNCHES, _LATENCY, _NETWORK, ("attention",))
@@ -124,9 +123,9 @@ class StepParts:
 
 def count_terms(layouts: Layouts, setting: Setting) -> LayoutTerms:
     """Return the terms of every layout, counted from the model's shape."""
-    stages = {int(pp): setting.stages(int(pp)) for pp in np.unique(layouts.pp)}
     shape = np.zeros((len(layouts), 3))
-    for pp, cut in stages.items():
+    for pp in np.unique(layouts.pp):
+        cut = setting.stages(int(pp))
         others = [layers for stage, layers in enumerate(cut.layers) if stage != cut.head] or [0]
         shape[layouts.pp == pp] = (max(others), sum(others) / max(pp - 1, 1), cut.layers[cut.head])
     most, mean, last = shape.T
@@ -251,11 +250,6 @@ def _once(layouts: Layouts, setting: Setting, layers: Floats) -> Floats:
     )
 
 
-def _groups(theta: Floats) -> list[Floats]:
-    values = np.exp(theta)
-    return [values[start:end] for start, end in pairwise(_PLACES)]
-
-
 def _soft_maximum(*parts: Floats) -> Floats:
     """Return the fourth-power mean of what happens at the same time."""
     return np.asarray(np.sqrt(np.sqrt(sum(np.square(np.square(part)) for part in parts))))
@@ -276,7 +270,7 @@ def _stage(terms: LayoutTerms, groups: list[Floats], layers: Floats, head: float
 
 def step_parts(theta: Floats, terms: LayoutTerms) -> StepParts:
     """Return the seconds of every layout's step, and where they go."""
-    groups = _groups(theta)
+    groups = np.split(np.exp(theta), _BORDERS)
     last, last_computed, last_sent = _stage(terms, groups, terms.last, 1.0)
     most, most_computed, most_sent = _stage(terms, groups, terms.most, 0.0)
     mean, _, _ = _stage(terms, groups, terms.mean, 0.0)

@@ -52,10 +52,10 @@ class LayoutGroup:
 
 def find_table(folder: Path) -> Path:
     """Return the table of layouts in a folder."""
-    for name in (PLAYBOOK, VTRAIN, FOUNDRY):
+    for name in _READERS:
         if (folder / name).is_file():
             return folder / name
-    raise NotFound(f"no table of layouts in {folder}: neither {PLAYBOOK} nor {VTRAIN} nor {FOUNDRY}")
+    raise NotFound(f"no table of layouts in {folder}: none of {', '.join(_READERS)}")
 
 
 @dataclass(frozen=True, slots=True)

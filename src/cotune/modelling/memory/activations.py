@@ -36,7 +36,7 @@ def checkpoint_states(setup: TrainingSetup) -> float:
 
 def block_states(model: Architecture, setup: TrainingSetup) -> float:
     """Return the hidden states of one block in backward, its checkpoint not among them."""
-    base = _base_states(model, setup) * (2.0 if setup.fp32_residual else 1.0)
+    base = _base_states(model, setup) * checkpoint_states(setup)
     return base + _network_states(model, setup) + _eager_states(model, setup)
 
 

@@ -68,7 +68,6 @@ class Correction:
 
     factor: float = 1.0
     sd: float = 0.0
-    families: int = 0
 
 
 UNCORRECTED = Correction()
@@ -133,12 +132,9 @@ def learn(runs: Iterable[MeasuredPeak]) -> Correction:
             ratios[run.family].append(math.log((run.peak - phase.fixed) / part))
     if not ratios:
         return Correction()
-    return _agreed([median(values) for values in ratios.values()])
-
-
-def _agreed(families: list[float]) -> Correction:
+    families = [median(values) for values in ratios.values()]
     centre = median(families)
     spread = 1.48 * median(abs(one - centre) for one in families)
     precision = len(families) / max(spread, _BETWEEN_FAMILIES) ** 2
     weight = precision / (precision + 1 / _OF_ALL_MODELS**2)
-    return Correction(math.exp(weight * centre), spread, len(families))
+    return Correction(math.exp(weight * centre), spread)

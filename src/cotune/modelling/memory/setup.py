@@ -8,14 +8,14 @@ that were read off recorded runs, not fitted by a regression; see each field.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from cotune.errors import UsageError
 
 Method = Literal["full", "lora", "nf4", "gptq"]
 Sharding = Literal["none", "ddp", "zero1", "zero2", "fsdp"]
-METHODS: tuple[Method, ...] = ("full", "lora", "nf4", "gptq")
-SHARDINGS: tuple[Sharding, ...] = ("none", "ddp", "zero1", "zero2", "fsdp")
+METHODS: tuple[Method, ...] = get_args(Method)
+SHARDINGS: tuple[Sharding, ...] = get_args(Sharding)
 STATE_BYTES = {"adamw": 2.0, "adamw8bit": 0.0, "momentum": 1.0, "sgd": 0.0, "adafactor": 0.0}  # x the weight's bytes
 FIXED_STATE_BYTES = {"adamw8bit": 2.0}  # whatever the weight's type
 
@@ -28,7 +28,6 @@ class CodePath:
     batch are these counts within 0.3 %; so errors on those rows are in-sample for the counts.
     """
 
-    name: str = "transformers-2024.06"
     upcast_logits: tuple[float, float] = (14.0, 10.0)  # bytes a logit: fp32 logits, shifted copy, softmax, gradient
     upcast_tail: tuple[float, float] = (3.0, 2.0)  # hidden states beside them: last block's, its norm
     plain_logits: tuple[float, float] = (8.0, 6.0)  # a model that leaves its logits in bf16
@@ -48,8 +47,8 @@ class CodePath:
     quantized: float = 1.5  # adapters on quantized layers, whose own inputs are not kept
 
 
-HF_2024_06 = CodePath()
-HF_2024_11 = CodePath(name="transformers-2024.11", upcast_logits=(12.0, 8.0), upcast_tail=(3.0, 2.0), quantized=3.0)
+HF_2024_06 = CodePath()  # transformers of June 2024, and of November
+HF_2024_11 = CodePath(upcast_logits=(12.0, 8.0), upcast_tail=(3.0, 2.0), quantized=3.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,7 @@ def from_config(config: Mapping[str, Any], name: str = "model") -> Architecture:
     if missing:
         raise InvalidFile(f"the config of {name} has no {', '.join(missing)}: is it a language model's?")
     count = partial(_count, config, name)
-    layers, hidden, heads, vocab = (count(_KEYS[field]) for field in ("layers", "hidden", "heads", "vocab"))
+    layers, hidden, heads, vocab = (count(keys) for keys in _KEYS.values())
     plain = kind in _PLAIN
     experts = count(_EXPERTS, 1)
     return Architecture(

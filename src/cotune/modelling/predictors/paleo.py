@@ -23,7 +23,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -35,7 +35,7 @@ from cotune.space import Configs
 from cotune.types import Floats, Job, Sample
 
 Scheme = Literal["one_to_all", "tree_allreduce", "butterfly_allreduce", "butterfly_mixing"]
-SCHEMES: tuple[Scheme, ...] = ("one_to_all", "tree_allreduce", "butterfly_allreduce", "butterfly_mixing")
+SCHEMES: tuple[Scheme, ...] = get_args(Scheme)
 _LEAST = 1e-3  # the least share of a measured step that u and w b have: no worker computes for nothing
 
 

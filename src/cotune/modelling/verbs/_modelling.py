@@ -113,18 +113,21 @@ class _OnDevice:
         for step in reversed(self.store.steps_of_models(device.identity, precision)):
             if step.workers == workers and step.batch_size == counts.batch and distance(step.fingerprint, mark) < _SAME:
                 return StepTime(counts.batch, workers, step.seconds, step.spread)
-        time = self._measured(counts.batch) if workers == 1 else self._probed(counts.batch, workers)
+        assert device.runs is not None
         assert device.target.rates is not None
+        if workers > 1:
+            time = self._probed(counts.batch, workers)
+        else:
+            time = measure(
+                *(self.workload, counts.batch, device.runs),
+                precision=precision,
+                optimiser=self.asked.optimiser,
+                seconds=self.asked.seconds / _BATCHES,
+            )
         counted = split(counts, device.target.rates, workers, precision).seconds
         where = (self.workload.name, device.identity, precision, workers, counts.batch)
         self.store.save_model_step(ModelStep(*where, time.seconds, time.spread, counted, mark, timestamp()))
         return time
-
-    def _measured(self, batch: int) -> StepTime:
-        asked, seconds = self.asked, self.asked.seconds / _BATCHES
-        assert self.device.runs is not None
-        where = (self.workload, batch, self.device.runs)
-        return measure(*where, precision=asked.precision, optimiser=asked.optimiser, seconds=seconds)
 
     def _probed(self, batch: int, workers: int) -> StepTime:
         """Return a step of several workers, run by the local engine."""

@@ -6,7 +6,7 @@ A row is one layer of random shape: a forward pass alone for half of them, forwa
 one update for the other half. A few runs warm up; then the mean of many runs is taken, several
 times, and the median of these is the row's time. A large layer gets fewer runs: none takes
 longer than `most_seconds`. Rows are appended as they are measured, and the n-th layer of a
-file is the same whenever it is drawn, so an interrupted collection goes on where it stopped.
+file is the same whenever it is drawn, so an interrupted collection continues where it stopped.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from cotune.modelling.counting.timing import seconds_of
 from cotune.modelling.layer_features import work
 from cotune.modelling.layer_rows import SHAPES, TIMES, WORDS, Facts, Layers, write_device
 
@@ -180,11 +181,11 @@ def _padding(side: int, kernel: int, stride: int) -> tuple[int, int]:
 def _time(kind: str, shape: Shape, device: str, how: Collection) -> tuple[float, float, float] | None:
     try:
         step = _step(kind, shape, device)
-        once = _seconds(step, 1, device)
+        once = seconds_of(step, 1, device)
         for _ in range(min(how.warm_up - 1, int(how.most_seconds / how.repeats / once))):
-            once = _seconds(step, 1, device)
+            once = seconds_of(step, 1, device)
         runs = int(max(1, min(how.runs, how.most_seconds / how.repeats / max(once, 1e-9))))
-        means = [1e3 * _seconds(step, runs, device) / runs for _ in range(how.repeats)]
+        means = [1e3 * seconds_of(step, runs, device) / runs for _ in range(how.repeats)]
     except (RuntimeError, MemoryError):  # too large for this device: a row without a time, never tried again
         return None
     return statistics.median(means), min(means), statistics.pstdev(means)
@@ -215,15 +216,6 @@ def _step(kind: str, shape: Shape, device: str) -> Callable[[], None]:
     return train
 
 
-def _seconds(step: Callable[[], object], runs: int, device: str) -> float:
-    began = time.perf_counter()
-    for _ in range(runs):
-        step()
-    if device.startswith("cuda"):
-        torch.cuda.synchronize()
-    return time.perf_counter() - began
-
-
 def device_name(device: str) -> str:
     """Return a name for the device at hand that can stand in a file's name."""
     full = torch.cuda.get_device_name(device) if device.startswith("cuda") else f"cpu-{platform.machine()}"
@@ -238,8 +230,8 @@ def facts(device: str) -> Facts:
         mhz = told.clock_rate / 1e3
         return Facts(2e-3 * cores * mhz, 2 * told.memory_clock_rate * told.memory_bus_width / 8e6, cores, mhz)
     square, long = torch.randn(768, 768), torch.ones(1 << 24)
-    product = min(_seconds(lambda: square @ square, 1, device) for _ in range(5))
-    copied = min(_seconds(long.clone, 1, device) for _ in range(5))
+    product = min(seconds_of(lambda: square @ square, 1, device) for _ in range(5))
+    copied = min(seconds_of(long.clone, 1, device) for _ in range(5))
     return Facts(2e-9 * len(square) ** 3 / product, 2e-9 * long.nbytes / copied, 1, _cpu_mhz())
 
 
