@@ -289,12 +289,14 @@ def _layouts(configs: Configs) -> list[Layout]:
 
 def _columns(rows: Sequence[tuple[Layout, int, int]]) -> Configs:
     names = sorted({name for (_, _, _, axes), _, _ in rows for name, _ in axes})
+    numbers = np.array([(workers, batch, *layout[1:3]) for layout, workers, batch in rows], dtype=np.int64)
+    workers, batches, accumulate, servers = numbers.reshape(-1, 4).T
     columns: dict[str, np.ndarray] = {
-        "workers": np.array([workers for _, workers, _ in rows], dtype=np.int64),
-        "batch_size": np.array([batch for _, _, batch in rows], dtype=np.int64),
+        "workers": workers,
+        "batch_size": batches,
         "device": np.array([layout[0] for layout, _, _ in rows], dtype=object),
-        "accumulate": np.array([layout[1] for layout, _, _ in rows], dtype=np.int64),
-        "servers": np.array([layout[2] for layout, _, _ in rows], dtype=np.int64),
+        "accumulate": accumulate,
+        "servers": servers,
     }
     for name in names:
         values = np.empty(len(rows), dtype=object)

@@ -84,7 +84,11 @@ def _lines(
     found = _posterior(priors[seen], rising)
     scale = found.per_sequence / priors[seen].per_sequence
     shift = found.fixed - priors[seen].fixed
-    others = [_moved(prior, scale, shift) for at, prior in enumerate(priors) if at != seen]
+    scales = np.diag([1.0, scale])
+    others = [
+        PhaseLine(prior.phase, prior.fixed + shift, prior.per_sequence * scale, scales @ prior.covariance @ scales)
+        for prior in (*priors[:seen], *priors[seen + 1 :])
+    ]
     return [found, *(_below(one, measured) for one in others)]
 
 
@@ -104,12 +108,6 @@ def _posterior(prior: PhaseLine, rising: Mapping[int, float]) -> PhaseLine:
         mean = mean + gain * (peak - at @ mean)
         covariance = covariance - np.outer(gain, at @ covariance)
     return PhaseLine(prior.phase, float(mean[0]), float(mean[1]), covariance)
-
-
-def _moved(prior: PhaseLine, scale: float, shift: float) -> PhaseLine:
-    factors = np.diag([1.0, scale])
-    covariance = factors @ prior.covariance @ factors
-    return PhaseLine(prior.phase, prior.fixed + shift, prior.per_sequence * scale, covariance)
 
 
 def _below(line: PhaseLine, measured: Mapping[int, float]) -> PhaseLine:

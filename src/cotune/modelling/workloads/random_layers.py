@@ -197,23 +197,19 @@ def _step(kind: str, shape: Shape, device: str) -> Callable[[], None]:
     layer = layer.to(device)
     training = shape["optimizer"] != "none"
     inputs = torch.randn(sizes, device=device, requires_grad=training)
-    if not training:
-
-        def forward() -> None:
-            with torch.no_grad():
-                layer(inputs)
-
-        return forward
     weights = list(layer.parameters())
-    optimiser = _OPTIMISERS[str(shape["optimizer"])](weights) if weights else None
+    optimiser = _OPTIMISERS[str(shape["optimizer"])](weights) if training and weights else None
 
-    def train() -> None:
-        layer.zero_grad()
-        layer(inputs).square().mean().backward()
+    def step() -> None:
+        with torch.set_grad_enabled(training):
+            outputs = layer(inputs)
+        if training:
+            layer.zero_grad()
+            outputs.square().mean().backward()
         if optimiser is not None:
             optimiser.step()
 
-    return train
+    return step
 
 
 def device_name(device: str) -> str:
