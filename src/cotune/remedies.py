@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Iterator, Mapping
 from shlex import quote
 from typing import Any
 
 from cotune.errors import CotuneError, Infeasible
 from cotune.types import Forecast, Goal, Job, Plan
 
+Remedy = dict[str, Any]
 _LIKELY = 0.5  # chance from which a goal may be asked for with less confidence
 _WORTH_MEASURING = 0.3  # chance below which more samples seldom lift a forecast to the confidence asked for
 
@@ -22,7 +22,8 @@ def explained(error: CotuneError, file: str = "") -> str:
     """Return what is wrong, and what to do about it here, with a job file that verbs do not find by themselves."""
     advice = _WORDS.get(error.remedy, "")
     if isinstance(error, Infeasible):
-        words, advice = str(error), advice + "".join(f". {line}" for line in map(_line, _more_measuring(error)))
+        words = str(error)
+        advice += "".join(f". {_line(one)}" for one in remedies(error) if "profile" in one["argv"])
     else:
         words = _with_flag(error)
     if error.facts.get("older"):
@@ -40,60 +41,44 @@ def listed(error: Infeasible) -> str:
     return "\n".join([*shown, *(f"  {_line(one)}" for one in remedies(error))])
 
 
-def remedies(error: Infeasible) -> list[dict[str, Any]]:
+def remedies(error: Infeasible) -> list[Remedy]:
     """Return the commands that would help, as documents: why, the words of the command, and how likely it is to."""
-    return [*_relaxed(error), *_less_sure(error), *_more_measuring(error)]
-
-
-def _line(remedy: Mapping[str, Any]) -> str:
-    return f"{remedy['why']}: {shlex.join(remedy['argv'])}"
-
-
-def _relaxed(error: Infeasible) -> Iterator[dict[str, Any]]:
-    """Yield the goal that would be met, with the constraint that binds relaxed to the least that would do."""
-    job, relaxed, shown = error.facts.get("job"), error.facts.get("relaxed"), error.facts.get("shown", True)
-    if isinstance(job, Job) and isinstance(relaxed, Goal):
+    job, goal, relaxed, best = (*map(error.facts.get, ("job", "goal", "relaxed")), _most_probable(error))
+    found: list[Remedy] = []
+    if not isinstance(job, Job) or not isinstance(goal, Goal):
+        return found
+    same = "" if job.command else ", with the same --recording"
+    if isinstance(relaxed, Goal):
+        shown = error.facts.get("shown", True)
         why = "would be met" if shown else "may be met, in a longer run than any so far"
         argv = ["cotune", "plan", *_plan_words(job, relaxed)]
-        yield {"why": why + _same_recording(job), "argv": argv, "probability": relaxed.confidence if shown else None}
-
-
-def _less_sure(error: Infeasible) -> Iterator[dict[str, Any]]:
-    """Yield the same goal with less confidence, where it is more likely than not to be met."""
-    job, goal, best = _at_best(error)
-    if best is None or not isinstance(job, Job) or not isinstance(goal, Goal) or best.probability < _LIKELY:
-        return
-    confidence = math.floor(100 * best.probability) / 100
-    argv = ["cotune", "plan", *_plan_words(job, goal), "--confidence", f"{confidence:g}"]
-    why = f"with less confidence, {best.config}"
-    yield {"why": why + _same_recording(job), "argv": argv, "probability": best.probability}
-
-
-def _more_measuring(error: Infeasible) -> Iterator[dict[str, Any]]:
-    """Yield the profile that may help, where a config that was not itself measured may well meet the goal."""
-    job, goal, best = _at_best(error)
-    if error.facts.get("next_probe") is None or best is None:
-        return
-    if not isinstance(job, Job) or not isinstance(goal, Goal) or not job.command:
-        return
+        found.append({"why": why + same, "argv": argv, "probability": relaxed.confidence if shown else None})
+    if best is None:
+        return found
+    if best.probability >= _LIKELY:
+        confidence = f"{math.floor(100 * best.probability) / 100:g}"
+        argv = ["cotune", "plan", *_plan_words(job, goal), "--confidence", confidence]
+        why = f"with less confidence, {best.config}{same}"
+        found.append({"why": why, "argv": argv, "probability": best.probability})
     sources = {quantity.source for quantity in (best.epoch_seconds, best.accuracy) if quantity is not None}
-    if best.probability < _WORTH_MEASURING or sources == {"measured"}:
-        return
-    why = f"More measuring may help, as {best.config} meets it with probability {best.probability:.3g} so far"
-    yield {"why": why, "argv": ["cotune", "profile", *goal_words(job, goal)], "probability": None}
+    measurable = error.facts.get("next_probe") is not None and job.command and sources != {"measured"}
+    if measurable and best.probability >= _WORTH_MEASURING:
+        why = f"More measuring may help, as {best.config} meets it with probability {best.probability:.3g} so far"
+        found.append({"why": why, "argv": ["cotune", "profile", *goal_words(job, goal)], "probability": None})
+    return found
 
 
-def _same_recording(job: Job) -> str:
-    return "" if job.command else ", with the same --recording"
-
-
-def _at_best(error: Infeasible) -> tuple[object, object, Forecast | None]:
-    """Return the job and goal of a refusal, and the forecast that is the most probable to meet it."""
+def _most_probable(error: Infeasible) -> Forecast | None:
+    """Return the forecast that is the most probable to meet the goal of a refusal."""
     plan = error.facts.get("plan")
+    if isinstance(plan, Plan):
+        return plan.forecast
     forecasts = [near for near in error.nearest if isinstance(near, Forecast)]
-    nearest = max(forecasts, key=lambda forecast: forecast.probability, default=None)
-    best = plan.forecast if isinstance(plan, Plan) else nearest
-    return error.facts.get("job"), error.facts.get("goal"), best
+    return max(forecasts, key=lambda forecast: forecast.probability, default=None)
+
+
+def _line(remedy: Remedy) -> str:
+    return f"{remedy['why']}: {shlex.join(remedy['argv'])}"
 
 
 def _with_flag(error: CotuneError) -> str:

@@ -20,6 +20,7 @@ Reference: Qiao et al., Pollux: co-adaptive cluster scheduling for goodput-optim
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from cotune.bounds import Count
 from cotune.lab.restricted import POINT_FORECAST, nearest_batch, planned
@@ -39,26 +40,23 @@ class Joint:
         return planned(lab, lab.space, lab.forecaster(samples, self.predictor, self.accuracy))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Cynthia:
     """Choose the workers for the least cost by overlapped compute and communication; batch 32."""
 
+    law: ClassVar[str] = "cynthia"
     batch_size: Count = 32
 
     def decide(self, lab: Lab) -> Decision:
         part = nearest_batch(lab.space, self.batch_size)
-        return planned(lab, part, lab.forecaster(lab.profile(part), "cynthia"), confidence=POINT_FORECAST)
+        return planned(lab, part, lab.forecaster(lab.profile(part), self.law), confidence=POINT_FORECAST)
 
 
-@dataclass(frozen=True, slots=True)
-class Optimus:
+@dataclass(frozen=True)
+class Optimus(Cynthia):
     """Choose the workers by Optimus's speed law; the batch stays as it is."""
 
-    batch_size: Count = 32
-
-    def decide(self, lab: Lab) -> Decision:
-        part = nearest_batch(lab.space, self.batch_size)
-        return planned(lab, part, lab.forecaster(lab.profile(part), "optimus"), confidence=POINT_FORECAST)
+    law = "optimus"
 
 
 @dataclass(frozen=True, slots=True)
