@@ -143,9 +143,9 @@ SLIPS = [
     # models and benchmarks
     ("model layouts nosuch --gpus 8 --global-batch 64", NOT_FOUND, "give its config.json"),
     ("model layouts 7e9 --gpus 8 --global-batch 64 --device h1000", NOT_FOUND, "no device 'h1000'"),
-    ("model layouts 7e9 --gpus 8 --global-batch 64 --table nosuch", NOT_FOUND, "no table of layouts at nosuch"),
+    ("model layouts 7e9 --gpus 8 --global-batch 64 --table nosuch", NOT_FOUND, "no file nosuch/layouts.csv"),
     ("model layouts 7e9 --gpus 8 --global-batch 64 --table empty", INVALID, "it has no rows"),
-    ("bench memory nosuch", NOT_FOUND, "no finetune.csv in nosuch"),
+    ("bench memory nosuch", NOT_FOUND, "no file nosuch/finetune.csv"),
     ("bench layouts nosuch", NOT_FOUND, "no table of layouts in nosuch"),
     ("bench layouts empty", INVALID, "it has no rows"),
     ("bench planning --recordings nosuch --other-seeds", NOT_FOUND, "no recording at nosuch"),
