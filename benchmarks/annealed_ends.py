@@ -6,7 +6,7 @@ Every schedule (cosine, linear, each with and without an epoch of warm-up, one c
 epochs, three batches and two seeds (five minutes; kept in CURVES.jsonl, and read from there). Of one seed a profile is
 shown: runs of 2 epochs at each batch, one of 3, and one of 6 epochs, or the first 5 of one of 12. The ends of runs of
 3, 4, 8 and 12 epochs are then forecast; the mean of both seeds judges the median, the other seed the 80 % interval.
-With --posterior `lab/learning` answers, with PRIORS/annealed.json as its prior where there is one.
+With --posterior `predict/learning` answers, with PRIORS/annealed.json as its prior where there is one.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ import torch
 from sklearn.datasets import load_digits
 from torch import nn
 
-from cotune.lab.learning import CurvePrior
-from cotune.lab.learning.job_runs import posterior_of
-from cotune.lab.learning.prior import without
 from cotune.predict.learn import forecaster
+from cotune.predict.learning import CurvePrior
+from cotune.predict.learning.job_runs import posterior_of
+from cotune.predict.learning.prior import without
 from cotune.space import Configs
 from cotune.types import Z90, Cluster, Config, Evaluation, Job, Sample, Schedule
 

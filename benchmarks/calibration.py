@@ -12,7 +12,7 @@ against a run that was not shown. The score of a forecast F of the epochs N is t
 
     sum over epochs e of (F(e) - [N <= e])^2 ln(1 + 1/e)                       the lower the better
 
-With --posterior `lab/learning` answers these alone, with PRIORS/SOURCE.json as its prior where there is one.
+With --posterior `predict/learning` answers these alone, with PRIORS/SOURCE.json as its prior where there is one.
 Each constant of `predict/accuracy.py` is varied by itself; a row shows the mean over data sets (recordings
 of the same curves are one), and in how many cases that value is best when a data set is left out.
 
@@ -42,13 +42,13 @@ from cotune.lab.bench.planning import useful  # the very goals of the benchmark
 from cotune.lab.bench.prediction import AT_LEAST_MORE, designed
 from cotune.lab.bench.tasks import recording_folders
 from cotune.lab.bench.truth import Truth, halves_of
-from cotune.lab.learning import first_met
-from cotune.lab.learning.job_runs import posterior_of
-from cotune.lab.learning.prior import CurvePrior, without
 from cotune.plan.assess import assess
 from cotune.predict import accuracy as _accuracy
 from cotune.predict.learn import _accuracy as learnt_accuracy
 from cotune.predict.learn import forecaster
+from cotune.predict.learning import first_met
+from cotune.predict.learning.job_runs import posterior_of
+from cotune.predict.learning.prior import CurvePrior, without
 from cotune.recording import Recording, read
 from cotune.recording.truth import first_meeting
 from cotune.run.engines.recorded import Recorded, Replay

@@ -7,7 +7,7 @@ and eight times later, and held against another run of it where there is one. Th
 
     (high - low + 10 x what lies outside) / range of all recorded values                   the lower the better
 
-With --posterior `lab/learning` answers, with PRIORS/SOURCE.json as its prior where there is one.
+With --posterior `predict/learning` answers, with PRIORS/SOURCE.json as its prior where there is one.
 
 Every source weighs the same, every cell of it too. Bias is how far the truth lies above the forecast's middle.
 """
@@ -26,10 +26,10 @@ from pathlib import Path
 import numpy as np
 
 from cotune.lab.bench.tasks import grouped, recording_folders
-from cotune.lab.learning.job_runs import posterior_of
-from cotune.lab.learning.prior import without
 from cotune.predict import TooFewSamples
 from cotune.predict.learn import forecaster
+from cotune.predict.learning.job_runs import posterior_of
+from cotune.predict.learning.prior import without
 from cotune.recording import Recording, read
 from cotune.recording.truth import RecordedCurve
 from cotune.space import Configs

@@ -1,4 +1,4 @@
-"""Fit the prior of `lab/learning` on recorded tasks, and the same with each source left out.
+"""Fit the prior of `predict/learning` on recorded tasks, and the same with each source left out.
 
     COTUNE_DATA=... python benchmarks/learning_prior.py RECORDINGS... --tables FOLDER --annealed FILE --turning FILE OUT
 
@@ -29,12 +29,12 @@ import numpy as np
 
 from cotune.lab.bench.curves import read_curves
 from cotune.lab.bench.tasks import grouped, recording_folders, worked_off
-from cotune.lab.learning import CurvePrior, JobFacts, Run
-from cotune.lab.learning.family import NAMES, Curves
-from cotune.lab.learning.job_runs import facts_of
-from cotune.lab.learning.observations import Observations
-from cotune.lab.learning.prior import FEATURES
-from cotune.lab.learning.sampler import draws_of
+from cotune.predict.learning import CurvePrior, JobFacts, Run
+from cotune.predict.learning.family import NAMES, Curves
+from cotune.predict.learning.job_runs import facts_of
+from cotune.predict.learning.observations import Observations
+from cotune.predict.learning.prior import FEATURES
+from cotune.predict.learning.sampler import draws_of
 from cotune.recording import read
 from cotune.types import Floats, Job
 

@@ -7,7 +7,7 @@ a job has shown. Targets lie beyond its best by 2 to 80 % of the range of what i
 those trained. A row for each source: how many such questions there are, the mean P that is told and the share that
 came true, where P is told to be 0.2 to 0.8, above 0.8 and above 0.9, and Brier's score (lower is better). Curves that
 had turned when they were cut (their last evaluations well below their best) have rows of their own. With --posterior
-`lab/learning` answers, with PRIORS/SOURCE.json as its prior where there is one.
+`predict/learning` answers, with PRIORS/SOURCE.json as its prior where there is one.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from typing import Any, Literal
 import numpy as np
 
 from cotune.lab.bench.tasks import recording_folders
-from cotune.lab.learning import first_met
-from cotune.lab.learning.job_runs import posterior_of
-from cotune.lab.learning.prior import CurvePrior, without
 from cotune.plan.draws import epochs_needed
 from cotune.predict.learn import forecaster
+from cotune.predict.learning import first_met
+from cotune.predict.learning.job_runs import posterior_of
+from cotune.predict.learning.prior import CurvePrior, without
 from cotune.predict.predictors.curve import natural_ceiling
 from cotune.recording import read
 from cotune.space import Configs

@@ -5,7 +5,7 @@
 Targets lie anywhere on the probe's curve, and the run may take 0.9 to 1.6 times the epochs that the probe needed. After
 each of its first evaluations P(met) is held against whether the run met its target: the mean squared difference
 (Brier's score), 0 at best and 0.25 for who always says a half. Out of sample but for two constants (`RunOddsPrior`).
-With --posterior `lab/learning` answers, with PRIORS/SOURCE.json as its prior where there is one.
+With --posterior `predict/learning` answers, with PRIORS/SOURCE.json as its prior where there is one.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ import numpy as np
 from calibration import sample_config, start_of
 from cotune.errors import CotuneError
 from cotune.lab.bench.tasks import recording_folders
-from cotune.lab.learning import CurvePrior, Posterior, Run, first_met
-from cotune.lab.learning.job_runs import facts_of, run_of
-from cotune.lab.learning.prior import without
 from cotune.predict.learn import forecaster
+from cotune.predict.learning import CurvePrior, Posterior, Run, first_met
+from cotune.predict.learning.job_runs import facts_of, run_of
+from cotune.predict.learning.prior import without
 from cotune.predict.run_odds import RunClock, RunLaw
 from cotune.recording import Recording, read
 from cotune.space import Configs

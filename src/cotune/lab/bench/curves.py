@@ -22,7 +22,7 @@ import numpy as np
 
 from cotune.errors import NotFound
 from cotune.lab.bench.tasks import grouped
-from cotune.lab.learning import CurvePrior, JobFacts, Posterior, Run
+from cotune.predict.learning import CurvePrior, JobFacts, Posterior, Run
 
 _LEAST_SHOWN = 2
 _STEP = 0.1  # of the range that was seen: how far beyond the best a target lies that what is shown has met

@@ -25,9 +25,9 @@ from cotune.lab.bench.prediction import bench_prediction, prediction_summaries
 from cotune.lab.bench.running import SLACKS, bench_running, running_summaries
 from cotune.lab.bench.step_tables import Column, bench_steps, step_summaries
 from cotune.lab.bench.tasks import Figures, figure, grouped, recording_folders
-from cotune.lab.learning.prior import without
 from cotune.modelling.layer_rows import read_layers
 from cotune.modelling.layouts.tables import PLAYBOOK, VTRAIN, LayoutGroup, find_table, read_table
+from cotune.predict.learning.prior import without
 from cotune.registry import several
 
 Recordings = Annotated[

@@ -17,7 +17,7 @@ from functools import cached_property
 
 import numpy as np
 
-from cotune.lab.learning.schedules import candidates, travelled
+from cotune.predict.learning.schedules import candidates, travelled
 from cotune.types import Floats, Ints
 
 POINTS, POINTS_OF_RUN, LEAST_POINTS = 40, 20, 3

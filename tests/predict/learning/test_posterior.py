@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from cotune.lab.learning import CurvePrior, JobFacts, Posterior, Run, first_met
-from cotune.lab.learning.family import NAMES
-from cotune.lab.learning.job_runs import rung_of
-from cotune.lab.learning.likelihood import likelihood
-from cotune.lab.learning.observations import POINTS_OF_RUN, Observations
-from cotune.lab.learning.schedules import CONSTANT, Shape, candidates, travelled
+from cotune.predict.learning import CurvePrior, JobFacts, Posterior, Run, first_met
+from cotune.predict.learning.family import NAMES
+from cotune.predict.learning.job_runs import rung_of
+from cotune.predict.learning.likelihood import likelihood
+from cotune.predict.learning.observations import POINTS_OF_RUN, Observations
+from cotune.predict.learning.schedules import CONSTANT, Shape, candidates, travelled
 
 EPOCHS = np.arange(1.0, 9.0)
 FACTS = JobFacts(1.0, 0.0, examples=50_000)

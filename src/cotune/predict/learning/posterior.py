@@ -10,11 +10,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cotune.lab.learning.family import EFFECTS
-from cotune.lab.learning.likelihood import FREE
-from cotune.lab.learning.observations import JobFacts, Observations, Run, Sites
-from cotune.lab.learning.prior import CurvePrior, shipped
-from cotune.lab.learning.sampler import draws_of
+from cotune.predict.learning.family import EFFECTS
+from cotune.predict.learning.likelihood import FREE
+from cotune.predict.learning.observations import JobFacts, Observations, Run, Sites
+from cotune.predict.learning.prior import CurvePrior, shipped
+from cotune.predict.learning.sampler import draws_of
 from cotune.types import Floats
 
 DRAWS = 400

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cotune.lab.learning.observations import JobFacts, Run
-from cotune.lab.learning.posterior import Posterior
-from cotune.lab.learning.prior import CurvePrior
+from cotune.predict.learning.observations import JobFacts, Run
+from cotune.predict.learning.posterior import Posterior
+from cotune.predict.learning.prior import CurvePrior
 from cotune.predict.predictors.curve import natural_ceiling
 from cotune.types import Floats, Job, Sample
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import log_ndtr
 
-from cotune.lab.learning.family import EFFECTS, Curves
-from cotune.lab.learning.observations import Observations
+from cotune.predict.learning.family import EFFECTS, Curves
+from cotune.predict.learning.observations import Observations
 from cotune.types import Floats, Ints
 
 FREE = 10.0  # standard deviation of A, in ranges of what was seen: as good as flat

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cotune.lab.learning.observations import Observations
+from cotune.predict.learning.observations import Observations
 from cotune.types import Floats, Ints
 
 NAMES = (

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cotune.lab.learning.family import NAMES
+from cotune.predict.learning.family import NAMES
 from cotune.types import Floats
 
 FEATURES = ("one", "steps", "evaluations", "fixed_rate", "falls", "scheduled", "schedule_unknown")

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cotune.lab.learning.family import NAMES
-from cotune.lab.learning.likelihood import Given, likelihood
-from cotune.lab.learning.observations import Observations
-from cotune.lab.learning.prior import CurvePrior, LogNormals
-from cotune.lab.learning.schedules import candidates
+from cotune.predict.learning.family import NAMES
+from cotune.predict.learning.likelihood import Given, likelihood
+from cotune.predict.learning.observations import Observations
+from cotune.predict.learning.prior import CurvePrior, LogNormals
+from cotune.predict.learning.schedules import candidates
 from cotune.types import Floats, Ints
 
 _ROUNDS, _EACH = 6, 250
