@@ -31,7 +31,7 @@ from cotune.predict.learning import CurvePrior
 from cotune.predict.learning.job_runs import posterior_of
 from cotune.predict.learning.prior import without
 from cotune.space import Configs
-from cotune.types import Z90, Cluster, Config, Evaluation, Job, Sample, Schedule
+from cotune.types import Z90, Cluster, Config, Evaluation, Job, Sample
 
 Task = Literal["digits", "teacher"]
 Shape = Literal["cosine", "cosine, warm-up", "linear", "linear, warm-up", "one cycle"]
@@ -188,7 +188,7 @@ def _rate(shape: Shape, share: float, warm: float) -> float:
 def _judged(
     runs: dict[tuple[Task, Shape, int, int, int], Run], *, cut: bool, prior: CurvePrior | None
 ) -> Iterator[Judged]:
-    schedules: dict[Shape, Schedule] = {shape: _said(shape) for shape in get_args(Shape)}
+    schedules: dict[Shape, str] = {shape: _said(shape) for shape in get_args(Shape)}
     for task, shape, seed, batch in itertools.product(get_args(Task), get_args(Shape), SEEDS, BATCHES):
         shown = [(one, 2) for one in BATCHES] + [(BATCHES[0], 3), (batch, LENGTHS[-1] if cut else 6)]
         samples = [_sample(runs[task, shape, seed, *one]) for one in shown]
@@ -224,7 +224,7 @@ def _by_posterior(job: Job, samples: list[Sample], prior: CurvePrior) -> Callabl
     return interval
 
 
-def _said(shape: Shape) -> Schedule:
+def _said(shape: Shape) -> str:
     return "one_cycle" if shape == "one cycle" else "cosine" if shape.startswith("cosine") else "linear"
 
 

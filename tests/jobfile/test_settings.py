@@ -89,6 +89,9 @@ def test_flags_win_over_the_file_and_merge_into_the_search(tmp_path: Path) -> No
         ("devices: {t4: {price: 3}}", "devices.t4.price: unknown key; did you mean 'price_per_hour'?"),
         ("global_batch: 64\nsearch: {batch_size: [1]}", "global_batch fixes the recipe"),
         ("confidence: 1.5", "confidence"),
+        ("schedule: cosin", ":1: schedule: expected constant, cosine, linear, one_cycle, wsd(0.3), step(30,60,80) or"),
+        ("schedule: step(60,30)", "step(30,60,80)"),
+        ("schedule: cosine\nwarmup: 0", ":2: warmup: expected greater than 0"),
     ],
 )
 def test_a_broken_job_file_names_the_key_and_what_was_expected(tmp_path: Path, text: str, words: str) -> None:
@@ -97,6 +100,23 @@ def test_a_broken_job_file_names_the_key_and_what_was_expected(tmp_path: Path, t
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
     assert caught.value.exit_code == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", None),
+        ("schedule: unknown", "unknown"),
+        ("schedule: wsd(0.3)\nwarmup: 0.1", "wsd(0.3) warmup(0.1)"),
+        ("schedule: step(30, 60,80, factor=0.2)\nwarmup: 5", "step(30,60,80,factor=0.2) warmup(5)"),
+        ("length: 1600 steps of 16\nschedule: step(400,800)\nwarmup: 80", "step(25,50) warmup(5)"),
+        ("length: 2 epochs\nschedule: step(1)", "step(32)"),
+    ],
+)
+def test_milestones_and_warm_up_are_counted_as_the_job_counts_or_are_shares(
+    tmp_path: Path, text: str, told: str | None
+) -> None:
+    assert job_settings.load(written(tmp_path, text), {}).job.schedule == told
 
 
 def test_a_missing_job_file_says_how_to_make_one(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from cotune.probe.measure import Limits, probe_loop
 from cotune.recording import Recording, read
 from cotune.run.engines.recorded import Recorded
 from cotune.space import Axis, Space
-from cotune.types import Cluster, Config, Evaluation, Goal, Job, LearningRate, Sample, Schedule
+from cotune.types import Cluster, Config, Evaluation, Goal, Job, LearningRate, Sample
 from lab.worlds import world
 from recording.folders import recording as folder_of
 
@@ -153,7 +153,7 @@ def test_what_a_fixed_rate_makes_the_plan_is_measured_before_it_stops(recording:
 
 
 @pytest.mark.parametrize("schedule", ["linear", None])
-def test_a_goal_that_nothing_meets_yet_is_tried_with_the_job_s_own_recipe(schedule: Schedule | None) -> None:
+def test_a_goal_that_nothing_meets_yet_is_tried_with_the_job_s_own_recipe(schedule: str | None) -> None:
     def trained(batch: int, epochs: int) -> Sample:
         curve = tuple(Evaluation(at, 0.45 + 0.01 * at, at) for at in range(1, epochs + 1))
         config = Config.data_parallel(batch, 1)

@@ -25,7 +25,7 @@ _PATTERN = (
     "   # when the script does not call cotune.report"
 )
 _RATE = "# lr: {at: RATE, global_batch: BATCH, rule: linear}     # the rate that is known, at the batch it is known at"
-_SCHEDULE = "# schedule: cosine      # or constant, linear, one_cycle; left out, plans do not know how the rate falls"
+_SCHEDULE = "# schedule: cosine      # or constant, linear, one_cycle, wsd(0.3), step(30,60,80): how the rate falls"
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,6 +51,10 @@ def _rule(value: str) -> str:
     return value
 
 
+def _schedule(value: str) -> str:
+    return str(Schedule.read(value)._replace(warmup=0.0))
+
+
 def axis_values(value: object) -> tuple[Value, ...]:
     """Return the values of '1..8', '16,32', a list or a single value."""
     if isinstance(value, str) and (ends := _RANGE.fullmatch(value.strip())):
@@ -134,6 +138,8 @@ def _search(axes: dict[str, tuple[Value, ...]]) -> dict[str, tuple[Value, ...]]:
 Rule = Annotated[
     str, AfterValidator(_rule), Field(json_schema_extra={"pattern": r"^(linear|sqrt|fixed|power\(\s*\d*\.?\d+\s*\))$"})
 ]
+_SCHEDULES = r"^(constant|cosine|linear|one_cycle|unknown|(wsd|step)(\([\d., factor=]+\))?)$"
+ScheduleWords = Annotated[str, AfterValidator(_schedule), Field(json_schema_extra={"pattern": _SCHEDULES})]
 Confidence = Annotated[
     float,
     AfterValidator(_confidence),
@@ -226,7 +232,8 @@ class JobFile(_Section):
     global_batch: int | None = Field(default=None, gt=0, le=MOST_WHOLE)
     search: Annotated[dict[Name, Values], AfterValidator(_search)] = {}
     lr: LearningRateSection | None = None
-    schedule: Schedule | Literal["unknown"] | None = None
+    schedule: ScheduleWords | None = None
+    warmup: float | None = Field(default=None, gt=0, le=MOST_WHOLE)
     budget: BudgetSection = BudgetSection()
     timeout: Duration | None = None
     stop_grace: Duration = STOP_GRACE

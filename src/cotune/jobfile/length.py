@@ -49,7 +49,7 @@ def cut(
 
     Given are the examples of an epoch, the tokens of an example and the batch of its steps.
     """
-    whole = _examples(length, examples, sequence, batch, source)
+    whole = examples_of(length, examples, sequence, batch, source)
     if whole is None:  # epochs of unknown size
         each = 1 if length.count >= _WHOLE_EPOCHS else 2 ** math.ceil(math.log2(LEAST_PARTS / length.count))
         return None, math.ceil(length.count * each), ProgressUnit("epochs", float(each), sequence)
@@ -61,7 +61,7 @@ def cut(
     return part, parts, ProgressUnit(length.unit, of_epoch, sequence, examples is not None)
 
 
-def _examples(
+def examples_of(
     length: Length, examples: int | None, sequence: int | None, batch: int | None, source: str
 ) -> float | None:
     """Return the examples of a whole training; None for epochs of unknown size."""

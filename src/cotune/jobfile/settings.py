@@ -8,6 +8,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypedDict, cast
 
@@ -15,7 +16,7 @@ from cotune.devices.present import visible_gpus
 from cotune.errors import InvalidFile, NotFound, UsageError, suggestion
 from cotune.jobfile import metric_names, names
 from cotune.jobfile.file import DeviceSection, JobFile, asked, checked
-from cotune.jobfile.length import cut
+from cotune.jobfile.length import Length, cut, examples_of
 from cotune.jobfile.pattern import group_of, metric_in, metrics_in, pattern_of, require_unit
 from cotune.jobfile.search_space import check_axis, large_model, space_of, whole
 from cotune.safety.printable import printable
@@ -29,6 +30,7 @@ from cotune.types import (
     LearningRate,
     Prefer,
     ProgressUnit,
+    Schedule,
     Unit,
     Value,
     rule_power,
@@ -196,7 +198,7 @@ def _records(file: JobFile, folder: Path, source: str) -> Settings:
         where=_where(engine, settings),
         log=_log(file, source),
         counting=counting,
-        schedule=None if file.schedule == "unknown" else file.schedule,
+        schedule=_schedule(file, examples, counting, source),
         scaling="unknown" if rate is None else "scaled" if rule_power(rate.rule) > 0 else "fixed",
         framework=file.framework,
         reads=tuple(file.reads),
@@ -238,8 +240,7 @@ def _length(file: JobFile, command: tuple[str, ...], source: str) -> tuple[int |
         if file.epochs is not None or "max_epochs" in file.model_fields_set:
             given = "epochs" if file.epochs is not None else "max_epochs"
             raise InvalidFile(f"{source}: the job has a length, so {given} cannot be given too; drop one")
-        batch = file.global_batch or (file.lr.global_batch if file.lr else None)
-        return cut(file.length, examples=file.examples, sequence=file.sequence, batch=batch, source=source)
+        return cut(file.length, examples=file.examples, sequence=file.sequence, batch=_batch(file), source=source)
     told = set(re.compile(file.pattern).groupindex) if file.pattern else set()
     unit: Unit = "epochs"
     for group, name in (("tokens", "tokens"), ("step", "steps")):
@@ -252,6 +253,28 @@ def _length(file: JobFile, command: tuple[str, ...], source: str) -> tuple[int |
         )
         raise InvalidFile(f"{source}: the job counts {unit}: say how long it is with {how}{whole}")
     return file.examples, file.epochs or file.max_epochs, ProgressUnit(unit, 1.0, file.sequence)
+
+
+def _schedule(file: JobFile, examples: int | None, counting: ProgressUnit, source: str) -> str | None:
+    """Return the schedule with its milestones and warm-up in parts; below 1 they are shares of a run."""
+    if file.schedule is None and file.warmup is None:
+        return None
+    told = Schedule.read(file.schedule or "unknown")
+    counted = partial(_in_parts, file, examples, counting, source)
+    milestones = tuple(map(counted, told.numbers)) if told.kind == "step" else told.numbers
+    return str(told._replace(numbers=milestones, warmup=counted(file.warmup or 0.0)))
+
+
+def _in_parts(file: JobFile, examples: int | None, counting: ProgressUnit, source: str, count: float) -> float:
+    if count < 1 or counting.unit == "epochs":
+        return count if count < 1 else count * counting.parts
+    of = file.length.of if file.length else None
+    whole = examples_of(Length(count, counting.unit, of), examples, counting.sequence, _batch(file), source)
+    return max(1.0, (whole or 0.0) / (examples or 1))
+
+
+def _batch(file: JobFile) -> int | None:
+    return file.global_batch or (file.lr.global_batch if file.lr else None)
 
 
 def _present(engine: str, settings: Mapping[str, Any]) -> dict[str, DeviceSection]:
@@ -333,7 +356,8 @@ def _open_questions(file: JobFile) -> Iterator[str]:
     if file.schedule in (None, "unknown") and file.target is not None and file.run:
         yield (
             "the schedule of the learning rate is unknown, so forecasts assume that a short run is the beginning of a "
-            "longer one, until runs show otherwise; schedule: constant, cosine, linear or one_cycle says which it is"
+            "longer one, until runs show otherwise; schedule: constant, cosine, linear, one_cycle, wsd(0.3) or "
+            "step(30,60,80) says which it is"
         )
 
 

@@ -31,18 +31,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import Literal, TypeGuard
 
 import numpy as np
 from scipy.optimize import nnls
 
+from cotune.predict.learning.schedules import candidates, travelled
 from cotune.predict.predictors.curve import natural_ceiling
 from cotune.predict.samples import trusted
 from cotune.progress import whole_units
 from cotune.types import Evaluation, Floats, Goal, Job, Sample, Schedule
-
-Falling = Literal["cosine", "linear", "one_cycle"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,49 +55,17 @@ class AnnealingPrior:
 
 
 PRIOR = AnnealingPrior()
-_PLACES = 2049
-_RISING, _FLOOR = 0.3, 1 / 25  # of a one-cycle run as torch has it: how long its rate rises, and from where
 _OFFSETS = np.geomspace(0.02, 5.0, 9)  # u0, over the middle of m
 _POWERS = np.geomspace(0.25, 3.0, 7)
 _LEAST = 1e-6  # epochs of m that are told apart from none
 _COMPLETE = 0.999  # of its length that a run has trained which has annealed
 
 
-@dataclass(frozen=True, eq=False)
-class RateShape:
-    """A schedule: what was learnt, and what is still to be annealed, after a share of a run."""
-
-    learnt: Floats  # R over R(1)
-    left: Floats  # d
-
-    def at(self, share: Floats) -> tuple[Floats, Floats]:
-        """Return R / R(1) and d after some shares of a run."""
-        places = np.linspace(0.0, 1.0, _PLACES)
-        return np.interp(share, places, self.learnt), np.interp(share, places, self.left)
-
-
-@lru_cache
-def shape(schedule: Falling) -> RateShape:
-    """Return the shape of a schedule."""
-    x = np.linspace(0.0, 1.0, _PLACES)
-    if schedule == "linear":
-        rate = 1 - x
-    elif schedule == "cosine":
-        rate = (1 + np.cos(np.pi * x)) / 2
-    else:
-        up = _FLOOR + (1 - _FLOOR) * (1 - np.cos(np.pi * x / _RISING)) / 2
-        down = (1 + np.cos(np.pi * (x - _RISING) / (1 - _RISING))) / 2
-        rate = np.where(x < _RISING, up, down)
-    learnt = np.concatenate([[0.0], np.cumsum((rate[1:] + rate[:-1]) / 2)])
-    left = np.where(np.arange(_PLACES) < int(rate.argmax()), 1.0, rate)
-    return RateShape(learnt / learnt[-1], left)
-
-
 @dataclass(frozen=True, slots=True)
 class Annealing:
     """What a job's runs gain by the fall of their rate: C, u0 and p, in the metric with its sign."""
 
-    schedule: Falling
+    schedule: str
     gain: float
     ceiling: float = np.inf  # what sign x metric cannot pass
     offset: float = 0.0  # u0, in epochs
@@ -109,8 +74,10 @@ class Annealing:
 
     def way(self, length: float, epochs: Floats) -> tuple[Floats, Floats]:
         """Return the annealed epochs that a run of a length is worth after some, and how far below those it is."""
-        learnt, left = shape(self.schedule).at(np.minimum(epochs / length, 1.0))
-        worth = np.maximum(np.maximum(length * learnt, epochs), _LEAST)
+        (shape, *_), _ = candidates(self.schedule)
+        ln_progress, left = travelled(shape, epochs, np.full(len(epochs), length))
+        (at_end,), _ = travelled(shape, np.array([length]), np.array([length]))
+        worth = np.maximum(np.maximum(length * np.exp(ln_progress - at_end), epochs), _LEAST)
         return worth, self.gain * left * (worth + self.offset) ** -self.power
 
     def annealed(self, job: Job, sample: Sample) -> Sample:
@@ -136,11 +103,11 @@ class Annealing:
         return accuracy + job.sign * float(gained)
 
 
-def falling(job: Job, samples: Sequence[Sample]) -> Falling | None:
+def falling(job: Job, samples: Sequence[Sample]) -> str | None:
     """Return how a job's rate falls to the end of each run: as is said, or as samples show; None where it does not."""
-    if job.schedule is not None:
-        return job.schedule if _falls(job.schedule) else None
-    return "cosine" if contradiction(job, samples) else None
+    if contradiction(job, samples):
+        return "cosine"
+    return job.schedule if job.schedule and Schedule.read(job.schedule).ends_with_run else None
 
 
 def continuable(job: Job, goal: Goal, samples: Sequence[Sample]) -> Sequence[Sample]:
@@ -150,16 +117,12 @@ def continuable(job: Job, goal: Goal, samples: Sequence[Sample]) -> Sequence[Sam
     return [one for one in samples if job.reached(goal.target, one) or one.length == whole_units(job, goal.cap)]
 
 
-def _falls(schedule: Schedule) -> TypeGuard[Falling]:
-    return schedule != "constant"
-
-
 def contradiction(job: Job, samples: Sequence[Sample]) -> str:
     """Return the words for two runs of one recipe of which the longer cannot have begun like the shorter, if any.
 
     Where the schedule is known nothing contradicts it.
     """
-    if job.schedule is not None:
+    if job.schedule and Schedule.read(job.schedule).kind != "unknown":
         return ""
     runs = [sample for sample in samples if sample.curve and sample.length and not sample.resumed_from]
     for one, other in itertools.permutations(runs, 2):
@@ -200,7 +163,7 @@ def _length(sample: Sample) -> float:
     return max(float(sample.length or 0), sample.curve[-1].epoch)
 
 
-def _fitted_to(job: Job, schedule: Falling, samples: Sequence[Sample]) -> Annealing:
+def _fitted_to(job: Job, schedule: str, samples: Sequence[Sample]) -> Annealing:
     """Return C by least squares, of the u0 and p that leave the least."""
     only_left = Annealing(schedule, 1.0)
     ways = [only_left.way(_length(one), np.array([point.epoch for point in one.curve])) for one in samples]

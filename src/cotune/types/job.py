@@ -14,9 +14,9 @@ from cotune.types.sample import Sample
 
 _RULES = {"linear": 1.0, "sqrt": 0.5, "fixed": 0.0}
 Unit = Literal["epochs", "steps", "tokens"]
-Schedule = Literal["constant", "cosine", "linear", "one_cycle"]  # how the learning rate goes, the last three to the end
 Framework = Literal["transformers", "lightning", "accelerate"]  # whose training loop a script runs
 RateScaling = Literal["scaled", "fixed", "unknown"]  # whether the learning rate grows with the global batch
+_SCHEDULE = re.compile(r"(\w+)(?:\(([\d., ]*?)(?:, *factor=([\d.]+))?\))?(?: warmup\(([\d.]+)\))?")
 _SEED = re.compile(r"[\w.-]+=\{seed\}")
 RECORDED = "recorded"  # the engine that replays a recording
 STOP_GRACE = 600.0  # seconds for a job to save what it saves at its end, once there is nothing left to train
@@ -41,6 +41,51 @@ def rule_power(rule: str) -> float:
     if said is None or float(said[1]) > 1:
         raise ValueError("linear, sqrt, fixed or power(p) with p from 0 to 1, such as power(0.3)")
     return float(said[1])
+
+
+class Schedule(NamedTuple):
+    """How the learning rate goes over a run: `cosine`, `wsd(0.3)`, `step(30,60,80,factor=0.2) warmup(5)`.
+
+    Milestones and a warm-up below 1 are shares of a run; others are counted as the job counts its progress.
+    """
+
+    kind: str
+    numbers: tuple[float, ...] = ()  # the share over which wsd falls, or the milestones of step
+    factor: float = 0.1  # of the rate, at each milestone
+    warmup: float = 0.0
+
+    @classmethod
+    def read(cls, text: str) -> Schedule:
+        """Return a schedule as written, or raise ValueError."""
+        said = _SCHEDULE.fullmatch(text.strip())
+        if said is not None:
+            numbers = tuple(float(part) for part in (said[2] or "").split(",") if part.strip())
+            found = cls(said[1], numbers, float(said[3] or 0.1), float(said[4] or 0))
+            if found._is_possible:
+                return found
+        raise ValueError("constant, cosine, linear, one_cycle, wsd(0.3), step(30,60,80) or unknown")
+
+    @property
+    def _is_possible(self) -> bool:
+        if self.kind == "wsd":
+            return len(self.numbers) <= 1 and all(0 < share <= 1 for share in self.numbers)
+        if self.kind == "step":
+            rising = sorted({0.0, *self.numbers}) == [0.0, *self.numbers]
+            return rising and 0 < self.factor < 1
+        return not self.numbers and self.kind in ("constant", "cosine", "linear", "one_cycle", "unknown")
+
+    @property
+    def ends_with_run(self) -> bool:
+        """Return whether the rate falls at the end of each run, so that a short run is not the start of a long one."""
+        shares = not self.numbers or self.numbers[0] < 1
+        return self.kind in ("cosine", "linear", "one_cycle", "wsd") or (self.kind == "step" and shares)
+
+    def __str__(self) -> str:
+        """Return it as `read` reads it."""
+        numbers = [f"{number:g}" for number in self.numbers]
+        numbers += [f"factor={self.factor:g}"] if self.kind == "step" and self.factor != 0.1 else []
+        warmup = f" warmup({self.warmup:g})" if self.warmup else ""
+        return self.kind + (f"({','.join(numbers)})" if numbers else "") + warmup
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +159,7 @@ class Job:
     `seeds` is how many runs of a recipe a recording holds: a run is judged by all of them.
     `large` is the model whose layout is chosen (`layout: auto`).
     `workers_matter` says that accuracy depends on the workers too, and not on the global batch alone.
-    `schedule` is how its learning rate goes; None where that is not known.
+    `schedule` is how its learning rate goes, as `Schedule` reads it, counted in parts; None where nothing is said.
     `framework` takes numbers as arguments of its own, and cotune's callback; `reads` are the numbers that the script
     takes from variables (`COTUNE_BATCH_SIZE`), and `workers` where they meet by other means than process groups.
     `scaling` says whether that rate grows with the global batch: at a fixed one large batches take many more epochs.
@@ -135,7 +180,7 @@ class Job:
     seeds: int = 1
     workers_matter: bool = False
     counting: ProgressUnit = EPOCHS
-    schedule: Schedule | None = None
+    schedule: str | None = None
     large: LargeModel | None = None
     scaling: RateScaling = "unknown"
     framework: Framework | None = None

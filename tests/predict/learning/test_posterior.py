@@ -38,22 +38,35 @@ def test_the_likelihood_is_that_of_the_joint_normal_distribution() -> None:
     assert np.ptp(found.log - np.array(direct)) == pytest.approx(0.0, abs=1e-6), "equal up to a constant"
 
 
-@pytest.mark.parametrize("kind", ["constant", "cosine", "linear", "one_cycle", "wsd(0.3)", "wsd", "step", None])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *("constant", "cosine", "linear", "one_cycle", "wsd(0.3)", "wsd", "step", "step(0.5,0.8)", None),
+        *("step(3,6,factor=0.5) warmup(2)", "cosine warmup(0.1)", "wsd(0.2) warmup(1)", "constant warmup(3)"),
+    ],
+)
 def test_progress_is_the_integral_of_the_rate(kind: str | None) -> None:
     shapes, shares = candidates(kind)
     assert shares.sum() == pytest.approx(1.0)
     epochs = np.linspace(0.01, 10.0, 4001)
     for shape in shapes:
         ln_progress, rate = travelled(shape, epochs, np.full(len(epochs), 10.0))
-        summed = np.cumsum(shape.rate(epochs / 10.0)) * (epochs[1] - epochs[0])
-        assert np.exp(ln_progress[-1]) == pytest.approx(summed[-1], rel=0.02)
+        rises = shape.warmup * (10.0 if shape.warmup < 1 else 1.0)
+        warm = np.minimum(epochs / rises, 1.0) if rises else 1.0
+        summed = np.cumsum(rate * warm) * (epochs[1] - epochs[0])
+        assert np.exp(ln_progress[400:]) == pytest.approx(summed[400:], rel=0.02, abs=0.01)
         assert ((rate >= 0) & (rate <= 1)).all()
         assert (np.diff(rate) <= 1e-12).all(), "what is left to anneal never grows"
 
 
-def test_a_schedule_named_with_its_share_has_one_shape() -> None:
+def test_a_schedule_named_with_its_numbers_has_one_shape() -> None:
     assert candidates("wsd(0.3)")[0] == (Shape("wsd", 0.3),)
     assert candidates("constant")[0] == (CONSTANT,)
+    assert candidates("unknown")[0] == candidates(None)[0]
+    (steps,), _ = candidates("step(30,60)")
+    for length in (90.0, 200.0):
+        _, rate = travelled(steps, np.array([29.0, 31.0, 61.0]), np.full(3, length))
+        assert rate == pytest.approx([1.0, 0.1, 0.01]), "milestones are where they are, however long a run is"
 
 
 @pytest.mark.parametrize("count", [3, 20, 21, 57, 1000])

@@ -40,7 +40,7 @@ def facts_of(job: Job, values: Floats, runs: Sequence[Run]) -> JobFacts:
         fixed_rate=job.scaling == "fixed",
         examples=job.examples,
         falls=job.sign < 0,
-        schedule=job.schedule or "constant",
+        schedule=None if job.schedule == "unknown" else job.schedule or "constant",
         rung=rung_of(runs),
     )
 

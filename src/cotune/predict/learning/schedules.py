@@ -9,17 +9,12 @@ the evaluations decide between them.
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cotune.types import Floats
+from cotune.types import Floats, Schedule
 
-_PLACES = 1025  # of a run at which a rate is integrated
-_WARM = 0.3  # share of one cycle over which the rate rises, and the share of the peak that it begins with
-_START = 0.04
 _LEAST = 1e-6  # of a run's length, as the progress of its first steps
 _CONSTANT_SHARE = 0.25  # of the runs of which no schedule is known
 
@@ -30,25 +25,16 @@ class Shape:
 
     kind: str
     fall: float = 1.0
-    """Share of the run over which the rate falls (wsd) or is lower (step)."""
+    """Share of the run over which the rate falls."""
 
     floor: float = 0.0
-    """Rate at the end, over the peak."""
+    """Rate at the end, over the peak; of step the factor at each milestone."""
 
-    def rate(self, share: Floats) -> Floats:
-        """Return the rate over its peak after shares of a run."""
-        if self.kind == "constant":
-            return np.ones_like(share)
-        if self.kind == "step":
-            return np.where(share < 1 - self.fall, 1.0, self.floor)
-        if self.kind == "wsd":
-            falling = np.minimum(1.0, (1 - share) / self.fall)
-        elif self.kind == "one_cycle":
-            rising = _START + (1 - _START) * (1 - np.cos(np.pi * share / _WARM)) / 2
-            falling = np.where(share < _WARM, rising, (1 + np.cos(np.pi * (share - _WARM) / (1 - _WARM))) / 2)
-        else:
-            falling = (1 + np.cos(np.pi * share)) / 2
-        return np.asarray(self.floor + (1 - self.floor) * falling)
+    warmup: float = 0.0
+    """How long the rate rises at first, linearly: below 1 a share of the run, else epochs."""
+
+    milestones: tuple[float, ...] = ()
+    """Where the rate is multiplied by `floor`: below 1 shares of the run, else epochs."""
 
 
 CONSTANT = Shape("constant")
@@ -57,36 +43,52 @@ _KINDS = {
     "constant": (CONSTANT,),
     "linear": (Shape("wsd"), Shape("wsd", floor=0.1)),
     "cosine": (Shape("cosine"), Shape("cosine", floor=0.1)),
-    "one_cycle": (Shape("one_cycle"),),
+    "one_cycle": (Shape("cosine", warmup=0.3),),
     "wsd": _WSD,
-    "step": tuple(Shape("step", fall, floor) for fall in (0.2, 0.4, 0.6) for floor in (0.1, 0.3, 0.6)),
+    "step": tuple(Shape("step", 1, floor, milestones=(at,)) for at in (0.4, 0.6, 0.8) for floor in (0.1, 0.3, 0.6)),
 }
 _FALLING = (Shape("cosine"), Shape("cosine", floor=0.1), *_WSD[1:6], *_WSD[7:])
 
 
 def candidates(schedule: str | None) -> tuple[tuple[Shape, ...], Floats]:
     """Return the shapes that a schedule may have ("cosine", "wsd(0.3)"; None: not known), and their probabilities."""
-    if schedule is None:
-        falling = np.full(len(_FALLING), (1 - _CONSTANT_SHARE) / len(_FALLING))
-        return (CONSTANT, *_FALLING), np.r_[_CONSTANT_SHARE, falling]
-    told = re.fullmatch(r"wsd\(([\d.]+)\)", schedule)
-    shapes = (Shape("wsd", float(told[1])),) if told else _KINDS[schedule]
-    return shapes, np.full(len(shapes), 1 / len(shapes))
+    told = Schedule.read(schedule or "unknown")
+    if told.kind == "unknown":
+        shapes: tuple[Shape, ...] = (CONSTANT, *_FALLING)
+        shares = np.r_[_CONSTANT_SHARE, np.full(len(_FALLING), (1 - _CONSTANT_SHARE) / len(_FALLING))]
+    else:
+        shapes = _KINDS[told.kind]
+        if told.numbers:
+            wsd, step = Shape("wsd", told.numbers[0]), Shape("step", 1, told.factor, milestones=told.numbers)
+            shapes = (wsd if told.kind == "wsd" else step,)
+        shares = np.full(len(shapes), 1 / len(shapes))
+    return tuple(replace(shape, warmup=told.warmup or shape.warmup) for shape in shapes), shares
 
 
 def travelled(shape: Shape, epochs: Floats, lengths: Floats) -> tuple[Floats, Floats]:
     """Return ln progress and the rate still on after epochs of runs of some lengths."""
-    if shape.kind == "constant":
-        return np.log(epochs), np.ones_like(epochs)
-    share = np.minimum(epochs / lengths, 1.0)
-    places, learnt, rate = _integrated(shape)
-    progress = lengths * np.maximum(np.interp(share, places, learnt), _LEAST)
-    return np.log(progress), np.interp(share, places, rate)
+    rising = np.minimum(_epochs(shape.warmup, lengths), lengths)
+    warm = np.minimum(epochs / np.maximum(rising, _LEAST * lengths), 1.0)
+    lost = np.minimum(epochs, rising) * (1 - warm / 2)  # epochs at the peak rate that the warm-up is short of
+    rate = np.ones_like(epochs)
+    if shape.kind == "step":
+        for place in shape.milestones:
+            after = np.maximum(epochs - _epochs(place, lengths), 0.0)
+            lost = lost + rate * (1 - shape.floor) * after
+            rate = np.where(after > 0, shape.floor * rate, rate)
+    elif shape.kind != "constant":
+        epochs = np.minimum(epochs, lengths)
+        begin = np.maximum((1 - shape.fall) * lengths, rising)
+        falling = np.maximum(lengths - begin, _LEAST * lengths)
+        share = np.clip((epochs - begin) / falling, 0.0, 1.0)
+        fallen, missing = share, share**2 / 2
+        if shape.kind == "cosine":
+            fallen, missing = (1 - np.cos(np.pi * share)) / 2, share / 2 - np.sin(np.pi * share) / (2 * np.pi)
+        lost = lost + (1 - shape.floor) * falling * missing
+        rate = 1 - (1 - shape.floor) * fallen
+    return np.log(np.maximum(epochs - lost, _LEAST * lengths)), rate
 
 
-@lru_cache
-def _integrated(shape: Shape) -> tuple[Floats, Floats, Floats]:
-    places = np.linspace(0.0, 1.0, _PLACES)
-    rate = shape.rate(places)
-    learnt = np.r_[0.0, np.cumsum((rate[1:] + rate[:-1]) / 2)] / (_PLACES - 1)
-    return places, learnt, np.where(np.arange(_PLACES) < rate.argmax(), 1.0, rate)
+def _epochs(place: float, lengths: Floats) -> Floats:
+    """Return a place in runs, which below 1 is a share of each, in epochs."""
+    return place * lengths if place < 1 else np.full_like(lengths, place)

@@ -37,7 +37,7 @@ from cotune.predict.ends import before_turn, fallen, longest, turn
 from cotune.predict.samples import CURVES, by_global_batch, curves, neighbours, spread_out
 from cotune.predict.samples import LearningCurve as Measured
 from cotune.space import Configs
-from cotune.types import Floats, Job, Sample
+from cotune.types import Floats, Job, Sample, Schedule
 
 Number = Floats | float
 _SHARE = re.compile(r"acc|top.?[15]|f1|precision|recall|auc|map|iou|bleu", re.IGNORECASE)  # in percent, above 1
@@ -64,7 +64,8 @@ class Curve:
             found = curves(job, samples, least_points=2)
         except TooFewSamples:
             return Held.of(job, samples)
-        steady = job.schedule in {None, "constant"}  # the ends of annealed runs are no course that could turn
+        told = Schedule.read(job.schedule or "unknown")
+        steady = told.kind in ("constant", "unknown")  # the ends of annealed runs are no course that could turn
         rising = [before_turn(curve, self.collapse, turns=steady) for curve in found]
         floor, ceiling = _bounds(job, found)
         law = _fit(rising, ceiling, batch_prior(job))
