@@ -15,10 +15,12 @@ import numpy as np
 from cotune.plan.assess import Assessment, assess
 from cotune.plan.moving import Prospect, prospects
 from cotune.plan.rates import rates
+from cotune.predict.ends import turn
 from cotune.predict.learn import forecaster
 from cotune.predict.predictors.curve import out_of_reach
 from cotune.predict.resolution import rhythm_of
-from cotune.predict.run_odds import RunBelief, returns
+from cotune.predict.run_odds import RunBelief
+from cotune.predict.samples import LearningCurve
 from cotune.predict.samples import timed as timed_samples
 from cotune.predict.way import Leg, Way, WayPrior, renewed, usual_ways
 from cotune.probe.self_measuring_constants import SELF_MEASURING, SelfMeasuringConstants
@@ -28,6 +30,9 @@ from cotune.space import Configs, Space
 from cotune.types import Cluster, Config, Floats, Goal, Ints, Job, Sample
 
 _PACES = ((-1.3, 0.3), (0.0, 0.4), (1.3, 0.3))  # deviations of what was not timed, with their weights
+_RETURNS = 0.1  # share of runs that have turned for long and still go on as expected
+_PATIENCE = 2.0  # times the share of a run since its best, by which fewer do
+_LOOKED_BACK = 8  # evaluations since which a run may have turned
 _WITNESSES = 24  # hypotheses that say which configs are worth a look
 
 
@@ -127,7 +132,8 @@ class RunProspects:
         done, told = sum(leg.epochs for leg in legs), [0.0, *(epoch for epoch, _ in legs[-1].evaluations)]
         gap = float(np.median(np.diff(told))) if len(told) > 1 else float(self._steps(samples)[self.row(now)])
         left = np.maximum(np.ceil(believed.left[:, self.row(now)] / gap), 1.0) * gap
-        return RunBelief(done + left, believed.weights, done).less(self.returns(legs))
+        share = self.returns(legs) * believed.weights
+        return RunBelief(np.r_[done + left, np.inf], np.r_[share, 1 - share.sum()], done)
 
     def _steps(self, samples: Sequence[Sample]) -> Floats:
         """Return the epochs between two evaluations of each config."""
@@ -137,7 +143,12 @@ class RunProspects:
         """Return the chance that a run arrives as others do: low where it has turned."""
         begun = np.cumsum([0.0, *(leg.epochs for leg in legs)])
         curve = [(at + epoch, -gap) for at, leg in zip(begun, legs, strict=False) for epoch, gap in leg.evaluations]
-        return returns(curve)
+        told = np.array([point for point in curve if point[0] > 0 and np.isfinite(point[1])])
+        top = int(told[:, 1].argmax()) if len(told) else 0
+        looked = range(max(top + 1, len(told) - _LOOKED_BACK), len(told) + 1) if len(told) else ()
+        if not any(turn(LearningCurve(0, 0, *told[:count].T)) is not None for count in looked):
+            return 1.0
+        return max(_RETURNS, 1 - _PATIENCE * (1 - float(told[top, 0] / told[-1, 0])))
 
     def _pace(self, samples: Sequence[Sample]) -> tuple[Floats, Floats]:
         """Return the seconds per epoch of every config, evaluations and checkpoints included, and their spread."""

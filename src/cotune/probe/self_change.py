@@ -15,7 +15,7 @@ from cotune.run.training import overdue
 from cotune.types import RECORDED, Evaluation, Sample
 
 _BY_OWN_CURVES = "by what was measured of the job before; cotune plan names a goal that would be met"
-_REST = 9.0  # times what learning paces and weighing took, until paces are learnt anew
+REST = 9.0  # times what learning paces and weighing took, until paces are learnt anew
 
 
 class SelfChange:
@@ -85,7 +85,7 @@ class SelfChange:
         if self.choice is not None and own is not None and own[0] < self.choice.odds:
             self.choice, self.belief = replace(self.choice, odds=own[0], remedy=_BY_OWN_CURVES), own[1]
         if not rests:
-            self._resting = begun + (1 + _REST) * (self._clock() - begun)
+            self._resting = begun + (1 + REST) * (self._clock() - begun)
 
     @property
     def odds(self) -> float | None:

@@ -308,12 +308,12 @@ class ProjectRun:
             layouts = LayoutChange(settings, self.project.evidence, launch, None if fixed else self.plan)
             if self.itself is not None:
                 known = replace(self.project.evidence(), samples=self.itself.brain.known)  # what it measured is no law
-                odds = planned_odds(settings, self.goal, launch, None, known, before=self._measured)
+                odds = planned_odds(settings, self.goal, launch, known, engine.now, before=self._measured)
                 own = own_odds(odds, launch.config.global_batch)
                 itself = SelfChange(self.itself.brain, self.itself.probes, launch.folder, engine.now, own)
                 watch = RunWatch(self.goal, itself, itself, before=self._measured)
             else:
-                odds = planned_odds(settings, self.goal, launch, self.plan, self.project.evidence())
+                odds = planned_odds(settings, self.goal, launch, self.project.evidence(), engine.now)
                 watch = RunWatch(self.goal, odds, layouts, fixed=fixed)
             until = _until(settings, launch, self.plan)
             for event in supervise(engine, launch, until, sample, restarts=options.restarts, change=watch.move):

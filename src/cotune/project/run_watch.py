@@ -1,34 +1,35 @@
 """What is said and done while a planned run goes on: its odds, whether it is late, what would help, and when it moves.
 
-After each evaluation the odds are told anew (`predict/run_odds.py`). When they have fallen below what was asked, that
-is said with what would help: a quicker layout of the same recipe, which the run goes on with where it may (it keeps
-checkpoints, and is not fixed), a later deadline, or an easier target.
+After each evaluation the odds are told anew (`predict/run_odds.py`), unless that would take more than a tenth of the
+run's time. When they have fallen below what was asked, that is said with what would help: a quicker layout of the same
+recipe, which the run goes on with where it may (it keeps checkpoints, and is not fixed), a later deadline, or an easier
+target.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from cotune import progress
+from cotune.checkpoints import joined
 from cotune.errors import CotuneError
 from cotune.jobfile.settings import Settings
 from cotune.predict.evidence import PREDICTORS, Evidence
-from cotune.predict.run_odds import PRIOR, RunBelief, RunClock, RunLaw
-from cotune.probe.self_change import SelfChange
+from cotune.predict.run_odds import PACE, RunBelief, RunClock, believe
+from cotune.probe.self_change import REST, SelfChange
 from cotune.run.launch import Launch
 from cotune.run.supervise import Move, restart_seconds
 from cotune.run.training import overdue
 from cotune.space import Configs
-from cotune.types import RECORDED, Z90, Config, Goal, Job, Plan, Quantity, Sample
+from cotune.types import RECORDED, Config, Goal, Job, Quantity, Sample
 from cotune.units import duration
 
 _WORTH = 0.05  # of P(met), that another layout must add
 _FEWEST = 2  # evaluations that a doubt rests on
-_UNKNOWN_SPREAD = 0.3  # of ln epochs, of a run without a plan
 
 
 @dataclass
@@ -37,32 +38,40 @@ class PlannedOdds:
 
     job: Job
     goal: Goal
-    law: RunLaw
+    target: float
+    length: float  # epochs that the run is told
+    known: Sequence[Sample]  # of its job, before the run
     quicker: tuple[tuple[Config, float], ...]  # layouts of the same recipe, and their seconds over those of the first
     epoch_seconds: float  # of the first of them as forecast, evaluations included, until the run tells its own
     spread: float  # of their logarithm
+    clock: Callable[[], float]
     before: float = 0.0  # seconds that were spent before the run, which its deadline counts
     belief: RunBelief | None = None
     odds: float | None = None
-    _seconds: dict[str, float] = field(default_factory=dict)  # of each start
+    _starts: dict[str, Sample] = field(default_factory=dict)
     _clock: RunClock | None = None
     _evaluations: int = 0
+    _resting: float = 0.0  # until when the odds are not told anew
     _warned: bool = False
 
     def see(self, sample: Sample) -> None:
         """Take in where the run stands."""
-        self._seconds[sample.id] = sample.seconds
-        trained = [point for point in sample.curve if point.epoch > 0]  # one before the first step tells nothing
-        if sample.epoch_seconds is None or len(trained) == self._evaluations or not trained:
+        self._starts[sample.id] = sample
+        evaluations = sum(point.epoch > 0 for point in sample.curve)  # one before the first step tells nothing
+        if sample.epoch_seconds is None or evaluations in (0, self._evaluations):
             return
-        self._evaluations = len(trained)
         if self.job.reached(self.goal.target, sample):
             self.belief = self.odds = None
             return
-        points = [(point.epoch, self.job.sign * point.accuracy) for point in trained]
-        self.belief = self.law.believe(points, sample.epochs)
+        begun = self.clock()
+        if begun < self._resting:
+            return
+        self._evaluations = evaluations
+        *before, run = joined((*self.known, *self._starts.values()))
+        self.belief = believe(self.job, before, run, target=self.target, length=self.length)
         self._clock = self._told_clock(sample)
         self.odds = self.belief.odds(self._clock)
+        self._resting = self.clock() + REST * (self.clock() - begun)
 
     @property
     def low(self) -> bool:
@@ -99,12 +108,13 @@ class PlannedOdds:
 
     def _told_clock(self, sample: Sample) -> RunClock:
         """Return the clock of a run: its pace is as forecast until two evaluations of a start tell it."""
-        spent, deadline = self.before + sum(self._seconds.values()), self.goal.deadline
+        spent = self.before + sum(start.seconds for start in self._starts.values())
+        deadline = self.goal.deadline
         first, last = sample.curve[0], sample.curve[-1]
         if last.epoch > first.epoch:
             return RunClock(spent, (last.seconds - first.seconds) / (last.epoch - first.epoch), deadline)
         ratio = next((ratio for config, ratio in self.quicker if config == sample.config), 1.0)
-        return RunClock(spent, ratio * self.epoch_seconds, deadline, math.hypot(self.spread, PRIOR.pace))
+        return RunClock(spent, ratio * self.epoch_seconds, deadline, math.hypot(self.spread, PACE))
 
     def _remedy(self) -> str:
         assert self.belief is not None
@@ -118,7 +128,7 @@ class PlannedOdds:
             later = duration(max(end, self.goal.deadline))
             others.append(f"a deadline of {later} would make it {self.goal.confidence:g}")
         if not np.isfinite(wanted):
-            most = progress.words(self.job, self.quicker[0][0], self.law.length)
+            most = progress.words(self.job, self.quicker[0][0], self.length)
             others.append(f"at most {most} may be too few: more of them, or an easier target, would help")
         return "; ".join(others)
 
@@ -201,7 +211,13 @@ class RunWatch:
 
 
 def planned_odds(
-    settings: Settings, goal: Goal, launch: Launch, plan: Plan | None, evidence: Evidence, *, before: float = 0.0
+    settings: Settings,
+    goal: Goal,
+    launch: Launch,
+    evidence: Evidence,
+    clock: Callable[[], float],
+    *,
+    before: float = 0.0,
 ) -> PlannedOdds | None:
     """Return what tells the odds of a run for a target by what was measured of its job; None where that is too few."""
     job = settings.job
@@ -213,16 +229,22 @@ def planned_odds(
     try:
         if not evidence.tells_accuracy(job, goal):
             return None
-        forecast = evidence.forecaster(job, settings.cluster, PREDICTORS, with_accuracy=True)
+        forecast = evidence.forecaster(job, settings.cluster, PREDICTORS, with_accuracy=False)
         outlook = forecast(Configs.of(configs), goal.cap)
     except CotuneError:  # too little was measured to tell anything
         return None
-    if outlook.learning is None:
-        return None
-    needed = plan.forecast.epochs_needed if plan else None
-    spread = float(np.log(needed.high / needed.low) / (2 * Z90)) if needed and needed.low > 0 else _UNKNOWN_SPREAD
-    law = RunLaw(outlook.learning, float(launch.epochs), job.sign * launch.target, spread)
     each = outlook.epoch_seconds + outlook.overhead
     ratios = each / each[0]
     able = [(config, float(ratio)) for config, ratio in zip(configs, ratios, strict=True) if np.isfinite(ratio)]
-    return PlannedOdds(job, goal, law, tuple(able), float(each[0]), float(outlook.spread[0]), before)
+    return PlannedOdds(
+        job,
+        goal,
+        launch.target,
+        float(launch.epochs),
+        evidence.all_samples,
+        tuple(able),
+        float(each[0]),
+        float(outlook.spread[0]),
+        clock,
+        before,
+    )
