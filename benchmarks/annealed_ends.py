@@ -1,12 +1,12 @@
 """How well are the ends of longer annealed runs foretold from a few short ones? Two networks, five schedules.
 
-    python benchmarks/annealed_ends.py [CURVES.jsonl] [--posterior [PRIORS]] [--json]
+    python benchmarks/annealed_ends.py [CURVES.jsonl] [--priors PRIORS] [--json]
 
 Every schedule (cosine, linear, each with and without an epoch of warm-up, one cycle) is trained with lengths of 2 to 12
 epochs, three batches and two seeds (five minutes; kept in CURVES.jsonl, and read from there). Of one seed a profile is
 shown: runs of 2 epochs at each batch, one of 3, and one of 6 epochs, or the first 5 of one of 12. The ends of runs of
 3, 4, 8 and 12 epochs are then forecast; the mean of both seeds judges the median, the other seed the 80 % interval.
-With --posterior `predict/learning` answers, with PRIORS/annealed.json as its prior where there is one.
+The prior is PRIORS/annealed.json where there is one.
 """
 
 from __future__ import annotations
@@ -27,11 +27,10 @@ from sklearn.datasets import load_digits
 from torch import nn
 
 from cotune.predict.learn import forecaster
-from cotune.predict.learning import CurvePrior
-from cotune.predict.learning.job_runs import posterior_of
-from cotune.predict.learning.prior import without
+from cotune.predict.predictors.posterior import Posterior
 from cotune.space import Configs
-from cotune.types import Z90, Cluster, Config, Evaluation, Job, Sample
+from cotune.types import Cluster, Config, Evaluation, Job, Sample
+from learning_prior import posterior_without
 
 Task = Literal["digits", "teacher"]
 Shape = Literal["cosine", "cosine, warm-up", "linear", "linear, warm-up", "one cycle"]
@@ -66,17 +65,17 @@ def main() -> int:
     """Train or read the curves, and print how far ends are off."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("curves", type=Path, nargs="?")
-    parser.add_argument("--posterior", type=Path, nargs="?", const=Path(), metavar="PRIORS", help="let it answer")
+    parser.add_argument("--priors", type=Path, help="a folder of SOURCE.json, each fitted without that source")
     parser.add_argument("--json", action="store_true", help="print a summary as JSON too")
     asked = parser.parse_args()
     path = asked.curves
-    prior = None if asked.posterior is None else without(asked.posterior, "annealed")
+    accuracy = posterior_without("annealed", asked.priors)
     summary = []
     known = [_read(line) for line in path.read_text().splitlines()] if path is not None and path.exists() else []
     runs = {_key(run): run for run in (known or _trained(path))}
     print("| seen | schedule | ends | off, mean | off, size | inside 80 % |\n| --- | --- | --- | --- | --- | --- |")
     for cut in (False, True):
-        found = list(_judged(runs, cut=cut, prior=prior))
+        found = list(_judged(runs, cut=cut, accuracy=accuracy))
         for shape in (*get_args(Shape), "all"):
             own = [one for one in found if shape in (one.shape, "all")]
             off = np.array([one.off for one in own])
@@ -185,41 +184,29 @@ def _rate(shape: Shape, share: float, warm: float) -> float:
     return (1 + math.cos(math.pi * share)) / 2 if shape.startswith("cosine") else 1 - share
 
 
-def _judged(
-    runs: dict[tuple[Task, Shape, int, int, int], Run], *, cut: bool, prior: CurvePrior | None
-) -> Iterator[Judged]:
+def _judged(runs: dict[tuple[Task, Shape, int, int, int], Run], *, cut: bool, accuracy: Posterior) -> Iterator[Judged]:
     schedules: dict[Shape, str] = {shape: _said(shape) for shape in get_args(Shape)}
     for task, shape, seed, batch in itertools.product(get_args(Task), get_args(Shape), SEEDS, BATCHES):
         shown = [(one, 2) for one in BATCHES] + [(BATCHES[0], 3), (batch, LENGTHS[-1] if cut else 6)]
         samples = [_sample(runs[task, shape, seed, *one]) for one in shown]
         job = Job("annealed", examples=3000, schedule=schedules[shape])
-        interval = _at_present(job, samples) if prior is None else _by_posterior(job, samples, prior)
+        interval = _forecast(job, samples, accuracy)
         for length in ASKED:
             low, middle, high = interval(length)
             ends = [runs[task, shape, one, batch, length].curve[-1] for one in SEEDS]
             yield Judged(shape, middle - float(np.mean(ends)), bool(low <= ends[1 - seed] <= high))
 
 
-def _at_present(job: Job, samples: list[Sample]) -> Callable[[int], tuple[float, float, float]]:
+def _forecast(job: Job, samples: list[Sample], accuracy: Posterior) -> Callable[[int], tuple[float, float, float]]:
     """Return what `cotune plan` forecasts of the end of a run of a length: low, middle and high."""
-    learning = forecaster(job, samples, Cluster())(Configs.of([samples[-1].config]), LENGTHS[-1]).learning
+    forecast = forecaster(job, samples, Cluster(), accuracy=accuracy)
+    learning = forecast(Configs.of([samples[-1].config]), LENGTHS[-1]).learning
     assert learning is not None
 
     def interval(length: int) -> tuple[float, float, float]:
         place = int(learning.column(0, np.array([float(length)]))[0])
-        middle = float(learning.best[0, place])
-        return middle - Z90 * learning.fall[0, place], middle, middle + Z90 * learning.spread[0, place]
-
-    return interval
-
-
-def _by_posterior(job: Job, samples: list[Sample], prior: CurvePrior) -> Callable[[int], tuple[float, float, float]]:
-    """Return the same of the posterior."""
-    found, batch = posterior_of(job, samples, prior), samples[-1].config.global_batch
-
-    def interval(length: int) -> tuple[float, float, float]:
-        low, middle, high = np.quantile(found.paths(batch, np.array([float(length)])), (0.1, 0.5, 0.9))
-        return float(low), float(middle), float(high)
+        low, middle, high = np.quantile(learning.best[0, :, place], (0.1, 0.5, 0.9)).tolist()
+        return low, middle, high
 
     return interval
 

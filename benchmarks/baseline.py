@@ -93,7 +93,7 @@ ROWS = (
     Row(
         "prediction",
         "cotune bench prediction --recordings recordings --recordings {pollux} --recordings {mlperf} "
-        "--predictor gaussian,curve --samples 4,8,16,24 --draws 2 --processes 1 --json",
+        "--predictor gaussian,posterior --samples 4,8,16,24 --draws 2 --processes 1 --json",
         *(PREDICTION, ("quantity", "predictor", "samples")),
     ),
     Row("layouts-playbook", "cotune bench layouts {data}/playbook_layouts --json", LAYOUTS, ("model",)),

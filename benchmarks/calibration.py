@@ -1,6 +1,6 @@
 """Do intervals hold, and is P(met) what it says?
 
-    python benchmarks/calibration.py RECORDINGS [--seconds | --outside | --curves [--json] | --met]
+    python benchmarks/calibration.py RECORDINGS [--seconds | --outside | --curves | --met] [--priors PRIORS] [--json]
 
 Seconds: `gaussian` on samples of the product's own design, at 4, 8, 16, 24 and 40 of them. One row per family of
 recordings: coverage of the 80 % interval and the interval score of ln seconds.
@@ -12,9 +12,8 @@ against a run that was not shown. The score of a forecast F of the epochs N is t
 
     sum over epochs e of (F(e) - [N <= e])^2 ln(1 + 1/e)                       the lower the better
 
-With --posterior `predict/learning` answers these alone, with PRIORS/SOURCE.json as its prior where there is one.
-Each constant of `predict/accuracy.py` is varied by itself; a row shows the mean over data sets (recordings
-of the same curves are one), and in how many cases that value is best when a data set is left out.
+The prior of these is PRIORS/SOURCE.json where there is one. One row per data set: recordings of the same curves are
+one. With --json their mean alone.
 
 Met: for every goal of `cotune bench planning`, after the profile of `joint`, every config of the space has
 a probability, and the truth says which of its runs meet the goal: P(met) speaks of one run, so where a recording
@@ -30,9 +29,9 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -43,28 +42,20 @@ from cotune.lab.bench.prediction import AT_LEAST_MORE, designed
 from cotune.lab.bench.tasks import recording_folders
 from cotune.lab.bench.truth import Truth, halves_of
 from cotune.plan.assess import assess
-from cotune.predict import accuracy as _accuracy
-from cotune.predict.learn import _accuracy as learnt_accuracy
+from cotune.plan.draws import epochs_needed
 from cotune.predict.learn import forecaster
-from cotune.predict.learning import first_met
-from cotune.predict.learning.job_runs import posterior_of
-from cotune.predict.learning.prior import CurvePrior, without
+from cotune.predict.predictors.posterior import Posterior
 from cotune.recording import Recording, read
 from cotune.recording.truth import first_meeting
 from cotune.run.engines.recorded import Recorded, Replay
 from cotune.space import Configs
 from cotune.types import Config, Evaluation, Floats, Goal, Ints, Sample
+from learning_prior import posterior_without
 
 COUNTS = (4, 8, 16, 24, 40)
 EIGHTY = 1.2816
 NOMINAL = ((0.5, 0.4, 0.6), (0.8, 0.7, 0.9), (0.95, 0.9, 0.995))
 STARTS = 12
-CONSTANTS = {
-    "_PACE": (0.10, 0.15, 0.20, 0.25),
-    "_PACE_ALONE": (0.15, 0.25, 0.35),
-    "_LEVEL": (0.002, 0.005, 0.01, 0.02),
-    "_LATER": (0.02, 0.05, 0.1, 0.2),
-}
 
 
 def held(seen: Recording, truth: Recording, samples: Sequence[Sample], configs: Configs) -> Floats:
@@ -143,46 +134,20 @@ def share_of_runs(truth: Truth, goal: Goal, most: Ints) -> Floats:
     return np.array([(needed[recipe] <= last).mean() for recipe, last in zip(recipes, allowed, strict=True)])
 
 
-def with_curves(folders: list[Path]) -> list[Recording]:
-    """Return the recordings that have both tables; those of the same curves are one."""
-    return list({str(one.curves): one for one in map(read, folders) if one.times and one.curves}.values())
+def curves_table(folders: list[Path], priors: Path | None) -> None:
+    for name, score in epochs_scores(folders, priors):
+        print(f"{name:45s}{score:9.4f}", flush=True)
 
 
-def curves_table(folders: list[Path]) -> None:
-    recordings = with_curves(folders)
-    print(f"{'constant':14s}{'value':>8s}{'score':>9s}   best without so many of {len(recordings)} data sets")
-    for name, values in CONSTANTS.items():
-        shipped = getattr(_accuracy, name)
-        scores = np.array([scored(recordings, name, value) for value in values])
-        setattr(_accuracy, name, shipped)
-        others = scores.sum(axis=1, keepdims=True) - scores
-        best = np.bincount(others.argmin(axis=0), minlength=len(values))
-        for value, own, count in zip(values, scores.mean(axis=1), best, strict=True):
-            print(f"{name:14s}{value:8g}{own:9.4f}   {count or ''}{'  shipped' if value == shipped else ''}")
-
-
-def epochs_score(recording: Recording, prior: CurvePrior | None = None) -> float:
-    """Return the mean score of the epochs forecast for the batches of a recording."""
-    return float(np.mean(list(epochs_missed(recording, prior))))
-
-
-def posterior_scores(folders: list[Path], priors: Path) -> Iterator[float]:
-    """Print and yield the score of the posterior on each recording; those of the same curves are one."""
+def epochs_scores(folders: list[Path], priors: Path | None) -> Iterator[tuple[str, float]]:
+    """Yield each recording that has both tables with the mean score of the epochs forecast for its batches."""
     recordings = {str(one.curves): (one, folder) for folder in folders if (one := read(folder)).times and one.curves}
     for one, folder in recordings.values():
-        yield (score := epochs_score(one, without(priors, folder.parent.name)))
-        print(f"{one.name:45s}{score:9.4f}", file=sys.stderr)
+        yield one.name, float(np.mean(list(epochs_missed(one, posterior_without(folder.parent.name, priors)))))
 
 
-def scored(recordings: list[Recording], name: str, value: float) -> list[float]:
-    """Return the mean score of each recording with one constant set to a value."""
-    setattr(_accuracy, name, value)
-    learnt_accuracy.cache_clear()
-    return list(map(epochs_score, recordings))
-
-
-def epochs_missed(recording: Recording, prior: CurvePrior | None = None) -> Iterator[float]:
-    """Yield the score of the epochs forecast for each batch, from starts of a few; with a prior by the posterior."""
+def epochs_missed(recording: Recording, accuracy: Posterior) -> Iterator[float]:
+    """Yield the score of the epochs forecast for each batch, from starts of a few."""
     job, last = recording.job, recording.last_epoch
     runs = {
         batch: job.sign * np.array([curve.at_whole_epochs(last) for curve in seeds])
@@ -198,14 +163,11 @@ def epochs_missed(recording: Recording, prior: CurvePrior | None = None) -> Iter
         some = rng.choice(batches, min(1 + start % 4, len(batches) - 1), replace=False)
         shown = {int(batch): int(rng.integers(len(runs[batch]))) for batch in some}
         samples = [start_of(batch, runs[batch][seed], target, job.sign) for batch, seed in shown.items()]
-        if prior is None:
-            forecast = forecaster(job, samples, recording.cluster)
-            configs = Configs.of([sample_config(batch) for batch in batches])
-            goal = Goal(job.sign * target, max_epochs=last)
-            needed = assess(forecast(configs, last), goal, recording.cluster, job.sign).needed
-        else:
-            found, epochs = posterior_of(job, samples, prior), np.arange(1.0, last + 1)
-            needed = np.array([first_met(found.paths(batch, epochs), epochs, target) for batch in batches])
+        forecast = forecaster(job, samples, recording.cluster, accuracy=accuracy)
+        outlook = forecast(Configs.of([sample_config(batch) for batch in batches]), last)
+        needed = epochs_needed(outlook, Goal(job.sign * target, max_epochs=last), job.sign)
+        assert outlook.learning is not None
+        needed = needed[outlook.learning.recipe]
         for row, batch in enumerate(batches):
             hidden = [run for seed, run in enumerate(runs[batch]) if shown.get(batch) != seed]
             if hidden:
@@ -281,21 +243,18 @@ def main() -> None:
     parser.add_argument("--seconds", action="store_true", help="only the intervals of seconds")
     parser.add_argument("--outside", action="store_true", help="only the intervals of seconds of more workers")
     parser.add_argument("--curves", action="store_true", help="only the epochs to a target")
-    parser.add_argument("--json", action="store_true", help="only the score of these as shipped, as JSON")
-    parser.add_argument("--posterior", type=Path, nargs="?", const=Path(), metavar="PRIORS", help="let it answer these")
+    parser.add_argument("--json", action="store_true", help="only the mean of these, as JSON")
+    parser.add_argument("--priors", type=Path, help="a folder of SOURCE.json, each fitted without that source")
     parser.add_argument("--met", action="store_true", help="only the probabilities")
     asked = parser.parse_args()
     folders = recording_folders(asked.recordings)
-    if asked.posterior is not None:
-        print(json.dumps({"score": float(np.mean(list(posterior_scores(folders, asked.posterior))))}))
-        return
     if asked.json:
-        print(json.dumps({"score": float(np.mean([epochs_score(one) for one in with_curves(folders)]))}))
+        print(json.dumps({"score": float(np.mean([score for _, score in epochs_scores(folders, asked.priors)]))}))
         return
-    tables = {
+    tables: dict[Callable[[list[Path]], None], bool] = {
         seconds_table: asked.seconds,
         outside_table: asked.outside,
-        curves_table: asked.curves,
+        partial(curves_table, priors=asked.priors): asked.curves,
         met_table: asked.met,
     }
     for table, wanted in tables.items():

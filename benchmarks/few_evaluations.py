@@ -1,15 +1,14 @@
 """What two, three, five or eight evaluations tell of later ones: do intervals of the best so far hold?
 
-    python benchmarks/few_evaluations.py RECORDINGS... [--posterior [PRIORS]] [--json]
+    python benchmarks/few_evaluations.py RECORDINGS... [--priors PRIORS] [--json]
 
 One to three batches of a recording are cut after so many evaluations; the best of one of them is forecast twice, four
 and eight times later, and held against another run of it where there is one. The score of an 80 % interval is
 
     (high - low + 10 x what lies outside) / range of all recorded values                   the lower the better
 
-With --posterior `predict/learning` answers, with PRIORS/SOURCE.json as its prior where there is one.
-
-Every source weighs the same, every cell of it too. Bias is how far the truth lies above the forecast's middle.
+The prior is PRIORS/SOURCE.json where there is one. Every source weighs the same, every cell of it too. Bias is how far
+the truth lies above the forecast's middle.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ import numpy as np
 from cotune.lab.bench.tasks import grouped, recording_folders
 from cotune.predict import TooFewSamples
 from cotune.predict.learn import forecaster
-from cotune.predict.learning.job_runs import posterior_of
-from cotune.predict.learning.prior import without
+from cotune.predict.predictors.posterior import Posterior
 from cotune.recording import Recording, read
 from cotune.recording.truth import RecordedCurve
 from cotune.space import Configs
 from cotune.types import Config, Evaluation, Sample
+from learning_prior import posterior_without
 
 SHOWN = (2, 3, 5, 8)
 LATER = (2, 4, 8)
@@ -68,11 +67,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("recordings", type=Path, nargs="+")
     parser.add_argument("--json", action="store_true", help="print the means of each source alone, as JSON")
-    parser.add_argument("--posterior", type=Path, nargs="?", const=Path(), metavar="PRIORS", help="let it answer")
+    parser.add_argument("--priors", type=Path, help="a folder of SOURCE.json, each fitted without that source")
     asked = parser.parse_args()
     folders = recording_folders(asked.recordings)
     with ProcessPoolExecutor(2) as pool:
-        found = [one for rows in pool.map(partial(judged, priors=asked.posterior), folders) for one in rows]
+        found = [one for rows in pool.map(partial(judged, priors=asked.priors), folders) for one in rows]
     cells = grouped(found, lambda one: (one.source, one.shown, one.later))
     told = [(source, *summary(rows)) for (source, _, _), rows in cells.items()]
     by_source = {
@@ -109,12 +108,12 @@ def judged(folder: Path, priors: Path | None = None) -> list[Judged]:
     if not by_batch or any(epoch != round(epoch) for epoch in next(iter(by_batch.values()))[0].epochs):
         return []
     rng = np.random.default_rng(0)
-    answers = at_present if priors is None else partial(by_posterior, priors=priors, source=folder.parent.name)
+    accuracy = posterior_without(folder.parent.name, priors)
     return [
         one
         for _ in range(DRAWS)
         for shown in SHOWN
-        for one in forecast(recording, folder.parent.name, by_batch, shown, rng=rng, answers=answers)
+        for one in forecast(recording, folder.parent.name, by_batch, shown, rng=rng, accuracy=accuracy)
     ]
 
 
@@ -125,7 +124,7 @@ def forecast(
     shown: int,
     *,
     rng: np.random.Generator,
-    answers: Callable[[Recording, Sequence[Sample], int], Intervals],
+    accuracy: Posterior,
 ) -> Iterator[Judged]:
     """Yield what a draw of batches, cut after so many evaluations, tells of the first of them."""
     chosen = [
@@ -140,7 +139,7 @@ def forecast(
     samples = [cut(curve, Config.data_parallel(batch, 1, device), shown) for batch, curve in seen.items()]
     last = int(min(MOST_EPOCHS, *(max(curve.epochs) for curve in seen.values())))
     try:
-        interval = answers(recording, samples, last)
+        interval = forecast_of(recording, samples, last, accuracy)
     except TooFewSamples:
         return
     span = float(np.ptp(np.concatenate([curve.accuracy for runs in by_batch.values() for curve in runs])))
@@ -158,28 +157,18 @@ def forecast(
             yield Judged(source, shown, later, bias, width, max(below, 0.0), max(above, 0.0))
 
 
-def at_present(recording: Recording, samples: Sequence[Sample], last: int) -> Intervals:
+def forecast_of(recording: Recording, samples: Sequence[Sample], last: int, accuracy: Posterior) -> Intervals:
     """Return what `cotune plan` forecasts."""
-    outlook = forecaster(recording.job, samples, recording.cluster)(Configs.of([samples[0].config]), last)
-    learning = outlook.learning
+    forecast = forecaster(recording.job, samples, recording.cluster, accuracy=accuracy)
+    learning = forecast(Configs.of([samples[0].config]), last).learning
     assert learning is not None
-    low, high = np.quantile(outlook.z_accuracy, (LOW, HIGH))
 
     def interval(epoch: int) -> tuple[float, float, float]:
         column = int(learning.column(0, np.array([float(epoch)]))[0])
-        middle = learning.best[0, column]
-        least = middle + low * learning.fall[0, column]
-        return least, middle, min(middle + high * learning.spread[0, column], learning.ceiling)
+        low, middle, high = np.quantile(learning.best[0, :, column], (LOW, 0.5, HIGH)).tolist()
+        return low, middle, high
 
     return interval
-
-
-def by_posterior(recording: Recording, samples: Sequence[Sample], last: int, *, priors: Path, source: str) -> Intervals:
-    """Return what the posterior forecasts of a fresh run."""
-    found = posterior_of(recording.job, samples, without(priors, source))
-    paths = found.paths(samples[0].config.global_batch, np.arange(1.0, last + 1))
-    bounds = np.quantile(np.maximum.accumulate(paths, axis=1), (LOW, 0.5, HIGH), axis=0)
-    return lambda epoch: tuple(bounds[:, epoch - 1].tolist())
 
 
 def cut(curve: RecordedCurve, config: Config, shown: int) -> Sample:

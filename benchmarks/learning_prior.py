@@ -35,6 +35,7 @@ from cotune.predict.learning.job_runs import facts_of
 from cotune.predict.learning.observations import Observations
 from cotune.predict.learning.prior import FEATURES
 from cotune.predict.learning.sampler import draws_of
+from cotune.predict.predictors.posterior import Posterior
 from cotune.recording import read
 from cotune.types import Floats, Job
 
@@ -46,6 +47,12 @@ RIDGE = np.array([0.3, 6.0, 1.0, *[6.0] * 4])  # families by which each feature 
 # What only runs with a schedule show: constant rates would draw it to the guess of the round before.
 ANNEALING = np.array([name in ("anneal", "fade", "length_level", "calm") for name in NAMES])
 UNKNOWN = 0.25  # share of views of scheduled runs that are shown without their schedule
+
+
+def posterior_without(source: str, priors: Path | None) -> Posterior:
+    """Return the predictor whose prior leaves a source out, from a folder of such; as shipped where there is none."""
+    path = None if priors is None else priors / f"{source}.json"
+    return Posterior(str(path) if path is not None and path.exists() else "")
 
 
 @dataclass(frozen=True, eq=False)

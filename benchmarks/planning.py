@@ -35,12 +35,12 @@ JOB, GOAL = Job("made-up", examples=EXAMPLES), Goal(target=0.95, deadline=200)
 
 def outlook_of(configs: Configs, max_epochs: int) -> Outlook:
     """Return a physical epoch time and a power-law learning curve: the planner's work, not the predictor's."""
-    z_time, z_accuracy = standard_draws(128, 0)
+    draws = standard_draws(128, 0)
     batches, recipe = np.unique(configs.global_batch, return_inverse=True)
     pace = configs.steps(EXAMPLES) * (0.002 + 1e-5 * configs.batch_size + 0.001 * (configs.workers > 1))
     epochs = np.arange(1, max_epochs + 1)
     accuracy = 1 - 0.3 * (epochs / (1 + batches[:, None] / 2000) + 0.1) ** -0.7
-    spread, words = np.full(accuracy.shape, 0.004), np.full(len(configs), "interpolated", dtype=object)
+    words = np.full(len(configs), "interpolated", dtype=object)
     return Outlook(
         configs=configs,
         epoch_seconds=pace,
@@ -48,15 +48,10 @@ def outlook_of(configs: Configs, max_epochs: int) -> Outlook:
         seconds_source=words,
         startup=np.full(len(configs), 0.5),
         overhead=np.full(len(configs), 0.1),
-        z_time=z_time,
-        z_accuracy=z_accuracy,
+        z_time=draws,
         learning=Learning(
             recipe=recipe,
-            best=accuracy,
-            spread=spread,
-            fall=spread,
-            evaluation=accuracy,
-            evaluation_spread=spread,
+            shown=(accuracy[:, None] + 0.004 * draws[::-1, None]).astype(np.float32),
             source=words[: len(batches)],
             told=np.full(len(batches), float(max_epochs)),
         ),

@@ -1,13 +1,13 @@
 """Is "reaches a target that no run has shown, by epoch e" as likely as is said?
 
-    COTUNE_DATA=... python benchmarks/reach.py RECORDINGS... [--turning FILE] [--each 40] [--posterior [PRIORS]]
+    COTUNE_DATA=... python benchmarks/reach.py RECORDINGS... [--turning FILE] [--each 40] [--priors PRIORS]
 
 Learning curves of many sources are cut early, at 15, 30 and 50 % of their evaluations; what is left of one is all that
 a job has shown. Targets lie beyond its best by 2 to 80 % of the range of what it has shown, epochs at 1.25 to 5 times
 those trained. A row for each source: how many such questions there are, the mean P that is told and the share that
 came true, where P is told to be 0.2 to 0.8, above 0.8 and above 0.9, and Brier's score (lower is better). Curves that
-had turned when they were cut (their last evaluations well below their best) have rows of their own. With --posterior
-`predict/learning` answers, with PRIORS/SOURCE.json as its prior where there is one.
+had turned when they were cut (their last evaluations well below their best) have rows of their own. The prior is
+PRIORS/SOURCE.json where there is one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,13 +27,12 @@ import numpy as np
 from cotune.lab.bench.tasks import recording_folders
 from cotune.plan.draws import epochs_needed
 from cotune.predict.learn import forecaster
-from cotune.predict.learning import first_met
-from cotune.predict.learning.job_runs import posterior_of
-from cotune.predict.learning.prior import CurvePrior, without
-from cotune.predict.predictors.curve import natural_ceiling
+from cotune.predict.metric_bounds import natural_ceiling
+from cotune.predict.predictors.posterior import Posterior
 from cotune.recording import read
 from cotune.space import Configs
-from cotune.types import Cluster, Config, Device, Evaluation, Floats, Goal, Job, Sample
+from cotune.types import RECORDED, Cluster, Config, Device, Evaluation, Floats, Goal, Job, Sample
+from learning_prior import posterior_without
 
 CUTS = (0.15, 0.3, 0.5)
 LONGER = (1.25, 1.5, 2.0, 3.0, 5.0)
@@ -159,24 +157,16 @@ def sample_of(whole: Whole, last: int) -> Sample:
     points = zip(whole.epochs[:last].tolist(), whole.values[:last].tolist(), strict=True)
     curve = tuple(Evaluation(epoch, value, 0.0) for epoch, value in points)
     config = Config.data_parallel(whole.batch, 1)
-    return Sample(config, epochs=curve[-1].epoch, epoch_seconds=1.0, accuracy=curve[-1].accuracy, curve=curve)
+    end = curve[-1]
+    return Sample(config, end.epoch, 1.0, end.accuracy, curve=curve, seconds=1.0, id="seen", engine=RECORDED)
 
 
-def needed_at_present(whole: Whole, last: int, most: int) -> Callable[[float], Floats]:
-    """Return what `cotune plan` forecasts: in every draw the epochs to a target."""
+def needed_to(whole: Whole, last: int, most: int, accuracy: Posterior) -> Callable[[float], Floats]:
+    """Return what `cotune plan` forecasts of a run that goes on: in every draw the epochs to a target."""
     sample = sample_of(whole, last)
-    outlook = forecaster(whole.job, [sample], CLUSTER)(Configs.of([sample.config]), most)
+    outlook = forecaster(whole.job, [sample], CLUSTER, accuracy=accuracy).going_on()(Configs.of([sample.config]), most)
     sign = whole.job.sign
     return lambda target: epochs_needed(outlook, Goal(sign * target, max_epochs=most), sign)[0]
-
-
-def needed_by_posterior(whole: Whole, last: int, most: int, prior: CurvePrior) -> Callable[[float], Floats]:
-    """Return the same of the posterior, which continues the run."""
-    gap = float(np.median(np.diff(whole.epochs[:last])))
-    later = np.arange(whole.epochs[last - 1] + gap, most + gap / 2, gap)
-    later = later if len(later) else np.array([np.inf])
-    paths = posterior_of(whole.job, [sample_of(whole, last)], prior).paths(whole.batch, later, run=0)
-    return lambda target: first_met(paths, later, target)
 
 
 def has_turned(signed: Floats) -> bool:
@@ -187,8 +177,8 @@ def has_turned(signed: Floats) -> bool:
     return bool(signed.max() - signed[-3:].max() > max(3 * rough, 0.02 * np.ptp(signed)))
 
 
-def asked(whole: Whole, prior: CurvePrior | None) -> Iterator[Answer]:
-    """Yield the answers to all questions about a curve, of the posterior where there is a prior."""
+def asked(whole: Whole, accuracy: Posterior) -> Iterator[Answer]:
+    """Yield the answers to all questions about a curve."""
     sign = whole.job.sign
     signed = sign * whole.values
     for share in CUTS:
@@ -197,21 +187,20 @@ def asked(whole: Whole, prior: CurvePrior | None) -> Iterator[Answer]:
         if last >= len(signed):
             continue
         most = int(min(np.ceil(LONGER[-1] * end), np.floor(whole.epochs[-1])))
-        told = needed_at_present if prior is None else partial(needed_by_posterior, prior=prior)
-        needed_to = told(whole, last, max(most, 1))
+        needed = needed_to(whole, last, max(most, 1), accuracy)
         best, span = signed[:last].max(), float(np.ptp(signed[:last]))
         turned = has_turned(signed[:last])
         for beyond in BEYOND:
             target = best + beyond * span
             if span == 0 or target > natural_ceiling(whole.job, signed[:last]):
                 continue
-            needed = needed_to(target)
+            epochs = needed(target)
             for longer in LONGER:
                 by = np.floor(longer * end)
                 if by <= end or by > whole.epochs[-1] + 1e-9:
                     continue
                 came = bool((signed[whole.epochs <= by + 1e-9] >= target).any())
-                yield Answer(whole.source, turned, float((needed <= by).mean()), came)
+                yield Answer(whole.source, turned, float((epochs <= by).mean()), came)
 
 
 def table(answers: Sequence[Answer]) -> None:
@@ -255,17 +244,15 @@ def main() -> None:
     parser.add_argument("--turning", type=Path)
     parser.add_argument("--each", type=int, default=40)
     parser.add_argument("--json", action="store_true", help="print means of all questions alone, as JSON")
-    parser.add_argument("--posterior", type=Path, nargs="?", const=Path(), metavar="PRIORS", help="let it answer")
+    parser.add_argument("--priors", type=Path, help="a folder of SOURCE.json, each fitted without that source")
     options = parser.parse_args()
     found = list(recorded(recording_folders(options.recordings)))
     found += published(Path(os.environ["COTUNE_DATA"]))
     found += turning(options.turning) if options.turning else []
     kept = chosen(found, options.each)
-    priors = {
-        name: None if options.posterior is None else without(options.posterior, PRIORS.get(name, name))
-        for name in {one.source for one in kept}
-    }
-    answers = [answer for whole in kept for answer in asked(whole, priors[whole.source])]
+    answers: list[Answer] = []
+    for whole in kept:
+        answers += asked(whole, posterior_without(PRIORS.get(whole.source, whole.source), options.priors))
     if options.json:
         print(json.dumps({"summary": summaries(answers)}))
     else:

@@ -145,14 +145,19 @@ def joined(samples: Sequence[Sample]) -> list[Sample]:
 
     The start it went on from keeps its seconds, and hands over its evaluations.
     """
-    whole: dict[str, tuple[Evaluation, ...]] = {}
+    whole: list[tuple[Evaluation, ...]] = []
+    named: dict[str, tuple[Evaluation, ...]] = {}
     handed: set[str] = set()
     for sample in samples:
-        before = whole.get(sample.resumed_from or "", ()) if sample.curve else ()
-        whole[sample.id] = (*(point for point in before if point.epoch < sample.curve[0].epoch), *sample.curve)
+        before = named.get(sample.resumed_from or "", ()) if sample.curve else ()
+        whole.append((*(point for point in before if point.epoch < sample.curve[0].epoch), *sample.curve))
+        if sample.id:
+            named[sample.id] = whole[-1]
         if before:
             handed.add(sample.resumed_from or "")
-    return [_with_curve(sample, () if sample.id in handed else whole[sample.id]) for sample in samples]
+    return [
+        _with_curve(sample, () if sample.id in handed else curve) for sample, curve in zip(samples, whole, strict=True)
+    ]
 
 
 def _with_curve(sample: Sample, curve: tuple[Evaluation, ...]) -> Sample:

@@ -4,11 +4,10 @@
 
 Draw d of config i takes  startup[i] * exp(startup_spread * z_time[d])  seconds to begin and
 epoch_seconds[i] * exp(spread[i] * z_time[d])  seconds an epoch,
-and its accuracy after epoch e is  best[m, e] + spread[m, e] * z_accuracy[d]
-with m = recipe[i]: configs of one recipe share one learning curve. Below the median the spread may
-be another (`fall`), as curves that level off have more to lose than to gain. Keeping the factors
-instead of the draws makes a hundred thousand configs fit into memory. The draws are the
-same for all configs, so that two configs are compared under the same luck.
+and its evaluation after epoch e shows  shown[m, d, e]
+with m = recipe[i]: configs of one recipe share one learning curve. Keeping the factors of seconds instead of their
+draws makes a hundred thousand configs fit into memory. The draws are the same for all configs, so that two configs are
+compared under the same luck.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -30,35 +29,33 @@ _SAME = 1e-9  # steps that differ by less are the same
 LEAST_EVALUATIONS = 3  # of the longest learning curve, before a target is judged by a forecast
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Learning:
-    """What recipes (rows) have learnt after step, 2 step, ... epochs (columns); accuracy rises (sign applied).
+    """What recipes (rows) show after step, 2 step, ... epochs (columns), draw by draw; accuracy rises (sign applied).
 
     A recipe that is evaluated less often than others has its last column repeated.
 
-    Where the learning rate falls to the end of each run, these are the ends of runs of so many epochs. `way` then says
-    of a run that is told its length what it is worth after some epochs: the annealed epochs that have learnt as much,
-    and how far below their end it still is. It is told multiples of `grain` epochs.
+    Where the learning rate falls to the end of each run, these are the ends of runs of so many epochs. `of_length` then
+    tells what runs show on their way that are told so many epochs (of each recipe): multiples of `grain`.
     """
 
     recipe: Ints  # the row of each config
-    best: Floats  # median of the best so far
-    spread: Floats  # of the best above its median
-    fall: Floats  # and below
-    evaluation: Floats  # median of what one evaluation after that epoch shows
-    evaluation_spread: Floats
+    shown: Floats  # (recipes, draws, evaluations) what single evaluations show
     source: Sources  # of each recipe, up to the epoch that is told
     told: Floats  # of each recipe: beyond it all is extrapolated
-    ceiling: float = math.inf  # what no draw can pass: 1 for a share, 0 for minus a loss
     step: Floats | float = 1.0  # epochs between two evaluations, of each recipe or of all
-    way: Callable[[float, Floats], tuple[Floats, Floats]] | None = None
+    of_length: Callable[[Floats], Learning] | None = None
     grain: float = 1.0
-    turn: Floats | None = None  # of each recipe, epochs from which it gets worse, as its curves have; else infinite
+
+    @cached_property
+    def best(self) -> Floats:
+        """Return the best so far; of ends, each by itself."""
+        return self.shown if self.of_length is not None else np.maximum.accumulate(self.shown, axis=2)
 
     @property
     def steps(self) -> Floats:
         """Return the epochs between two evaluations of each recipe."""
-        return np.broadcast_to(np.asarray(self.step, dtype=np.float64), len(self.best))
+        return np.broadcast_to(np.asarray(self.step, dtype=np.float64), len(self.shown))
 
     def evaluated(self, recipe: Ints | int, epochs: Floats | float) -> Ints:
         """Return how many evaluations some recipes have had after so many epochs."""
@@ -66,11 +63,11 @@ class Learning:
 
     def column(self, recipe: Ints | int, epochs: Floats) -> Ints:
         """Return the column of the last evaluation in so many epochs, of those there are; the first for none."""
-        return np.clip(self.evaluated(recipe, epochs), 1, self.best.shape[1]) - 1
+        return np.clip(self.evaluated(recipe, epochs), 1, self.shown.shape[2]) - 1
 
-    def at(self, luck: float) -> Floats:
-        """Return the best so far, so many deviations above its median."""
-        return self.best + luck * (self.spread if luck > 0 else self.fall)
+    def surely(self, confidence: float) -> Floats:
+        """Return the best so far (recipes, evaluations) that is passed in such a share of the draws."""
+        return np.asarray(np.quantile(self.best, 1 - confidence, axis=1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +109,6 @@ class Outlook:
     startup: Floats  # (n,) seconds, once; median
     overhead: Floats  # (n,) seconds of evaluation and checkpoint, each epoch
     z_time: Floats  # (draws,) standard normal
-    z_accuracy: Floats  # (draws,) standard normal
     learning: Learning | None = None  # from scratch
     continued: Learning | None = None  # for a run that goes on from what a probe has left
     startup_spread: float = 0.0  # standard deviation of the logarithm
@@ -146,24 +142,19 @@ class Outlook:
 
 
 @lru_cache(maxsize=16)
-def standard_draws(draws: int, seed: int) -> tuple[Floats, Floats]:
-    """Return two independent standard normal sets, spread evenly so that few are enough.
+def standard_draws(draws: int, seed: int) -> Floats:
+    """Return standard normal draws whose quantiles are those of a normal exactly, in an order that fills evenly.
 
-    They are the points k (1/g, 1/g^2) mod 1 with g the plastic number, shifted by the
-    seed: a sequence that fills the square evenly (Roberts 2018), without the half second
-    that scipy's quasi-random module takes to import. Each set is then moved to the middles
-    of as many equal shares, so that its quantiles are those of a normal exactly.
+    They are ranks of the points k / g mod 1 with g the golden ratio, shifted by the seed (Roberts 2018): any few that
+    follow one another are spread over all values.
     """
     from scipy.special import ndtri
 
-    plastic = 1.324717957244746
-    steps = np.array([1 / plastic, 1 / plastic**2])
-    shift = np.random.default_rng(seed).random(2)
-    points = (shift + np.arange(1, draws + 1)[:, None] * steps) % 1.0
-    ranks = points.argsort(axis=0).argsort(axis=0)
-    normal = ndtri((ranks + 0.5) / draws)
+    golden = (1 + math.sqrt(5)) / 2
+    points = (np.random.default_rng(seed).random() + np.arange(1, draws + 1) / golden) % 1.0
+    normal = ndtri((points.argsort().argsort() + 0.5) / draws)
     normal.flags.writeable = False  # the same draws are handed out again
-    return normal[:, 0], normal[:, 1]
+    return np.asarray(normal)
 
 
 Forecaster = Callable[[Configs, int], Outlook]  # configs, and the most epochs of interest

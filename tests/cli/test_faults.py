@@ -112,7 +112,7 @@ def test_a_job_that_hangs_or_never_reports_times_out(tmp_path: Path) -> None:
 def test_an_accuracy_that_falls_is_never_promised_beyond_what_it_reached(tmp_path: Path) -> None:
     script(tmp_path, after="accuracy = accuracy if epoch < 3 else 0.1")
     assert cotune(tmp_path, "profile", *JOB, "--max-epochs", "6", *TRAINING).code == 0
-    easy = cotune(tmp_path, "plan", "--target", "accuracy=0.6", "--max-epochs", "6", "--json")
+    easy = cotune(tmp_path, "plan", "--target", "accuracy=0.6", "--max-epochs", "6", "--confidence", "0.7", "--json")
     assert easy.code == 0, easy.err
     assert easy.json["plan"]["forecast"]["epochs"]["mid"] <= 2
     clear(cotune(tmp_path, "plan", "--target", "accuracy=0.97", "--max-epochs", "6"), 5, "target binds")

@@ -162,7 +162,7 @@ def test_a_recording_is_not_replayed_for_a_target_that_no_evaluation_can_meet(tm
 
 
 def test_after_a_refused_plan_a_run_begins_with_the_odds_that_the_plan_told(tmp_path: Path) -> None:
-    job(tmp_path, 0.874, "10m")
+    job(tmp_path, 0.89, "10m")
     script(tmp_path)  # which leaves no checkpoint to go on from
     (tmp_path / "cotune.yaml").write_text((tmp_path / "cotune.yaml").read_text() + "confidence: 0.999\n")
     assert cotune(tmp_path, "profile", "--max-samples", "6").code == 0

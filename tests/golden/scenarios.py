@@ -55,7 +55,7 @@ def _recordings() -> Iterator[Scenario]:
     yield _each(
         "plan-search",
         f"plan {small} {_GOAL} --search tabu",
-        f"plan {small} {_GOAL} --search greedy --predictor ring --accuracy-predictor curve",
+        f"plan {small} {_GOAL} --search greedy --predictor ring --accuracy-predictor posterior",
     )
     yield _each("plan-lenet5-slices", f"plan {slices}/lenet5-mnist-slices --target 0.985 --deadline 2m")
     yield _each("plan-lenet5-nodes", f"plan {slices}/lenet5-mnist-nodes --target 0.98 --deadline 10m")
@@ -273,7 +273,9 @@ def _rooms() -> Iterator[Scenario]:
     )
     tiny = "--recordings inputs/tiny --processes 1"
     yield _each("bench-planning", f"bench planning {tiny} --strategy oracle,joint,manual(tries=2) --max-samples 8")
-    yield _each("bench-prediction", f"bench prediction {tiny} --predictor ring,ernest,curve --samples 4,6 --draws 1")
+    yield _each(
+        "bench-prediction", f"bench prediction {tiny} --predictor ring,ernest,posterior --samples 4,6 --draws 1"
+    )
     yield _each(
         "bench-layers", "bench layers inputs/layers --model layer_trees", "bench layers nowhere", needs="sklearn"
     )

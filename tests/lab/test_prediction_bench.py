@@ -41,9 +41,9 @@ def test_a_recording_needs_eight_more_configs_than_samples(tmp_path: Path) -> No
 def test_accuracy_is_predicted_apart_and_both_readings_of_the_paper_take_part(tmp_path: Path) -> None:
     assert {"isotonic(reading=pooled)", "isotonic(reading=sliced)", "gaussian"} <= set(default_predictors())
     rows = bench_prediction(
-        [world(tmp_path / "world")], ["curve", "isotonic(reading=pooled)"], [4], draws=2, processes=1
+        [world(tmp_path / "world")], ["posterior", "isotonic(reading=pooled)"], [4], draws=2, processes=1
     )
     accuracy = {row.predictor: row for row in rows if row.quantity == "accuracy"}
-    assert set(accuracy) == {"curve", "isotonic(reading=pooled)"}
-    assert accuracy["curve"].mre < 0.1
+    assert set(accuracy) == {"posterior", "isotonic(reading=pooled)"}
+    assert accuracy["posterior"].mre < 0.1
     assert prediction_summaries(rows)[0]["recordings"] == 1

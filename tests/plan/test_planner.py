@@ -47,11 +47,10 @@ def slow_choice(goal: Goal, space: Space) -> tuple[float, Config] | None:
     assert learning is not None
     for row, config in enumerate(outlook.configs):
         spent, met = [], 0
-        for z_time, z_accuracy in zip(outlook.z_time, outlook.z_accuracy, strict=True):
+        for z_time, shown in zip(outlook.z_time, learning.shown[learning.recipe[row]], strict=True):
             needed = math.inf
             for epoch in range(1, goal.max_epochs + 1):
-                curve, spread = learning.best[learning.recipe[row]], learning.spread[learning.recipe[row]]
-                if curve[epoch - 1] + spread[epoch - 1] * z_accuracy >= goal.target:
+                if shown[epoch - 1] >= goal.target:
                     needed = epoch
                     break
             pace = outlook.epoch_seconds[row] * math.exp(outlook.spread[row] * z_time)
@@ -104,7 +103,7 @@ def test_a_batch_that_no_run_has_trained_must_save_a_tenth(saved: float, wins: b
         assert made.learning is not None
         alike = replace(
             made.learning,
-            best=np.repeat(made.learning.best[:1], 2, axis=0),
+            shown=np.repeat(made.learning.shown[:1], 2, axis=0),
             source=np.array(["measured", "interpolated"], dtype=object),
         )
         return replace(made, learning=alike, epoch_seconds=np.array([10.0, 10.0 * (1 - saved)]))
@@ -121,7 +120,7 @@ def test_a_rival_that_costs_the_same_is_not_said_to_cost_more() -> None:
     def outlook(configs: Configs, max_epochs: int) -> Outlook:
         made = outlook_of(configs, max_epochs)
         assert made.learning is not None
-        alike = replace(made.learning, best=np.repeat(made.learning.best[:1], 2, axis=0))
+        alike = replace(made.learning, shown=np.repeat(made.learning.shown[:1], 2, axis=0))
         return replace(made, learning=alike, epoch_seconds=np.array([10.0, 10.001]))
 
     plan = choose(JOB, Goal(target=0.9, deadline=1000), space, CLUSTER, forecast=outlook, search=Grid())
@@ -210,10 +209,10 @@ def test_prefer_accurate_takes_what_can_be_counted_on_and_not_the_boldest_guess(
         outlook = outlook_of(configs, max_epochs)
         learning = outlook.learning
         assert learning is not None
-        best, spread = learning.best.copy(), learning.spread.copy()
-        guessed = int(np.argmin(best[:, -1]))
-        best[guessed], spread[guessed] = best.max(axis=0) + 0.01, 0.3
-        return replace(outlook, learning=replace(learning, best=best, spread=spread, fall=spread))
+        shown, medians = learning.shown.copy(), np.median(learning.shown, axis=1)
+        guessed = int(np.argmin(medians[:, -1]))
+        shown[guessed] = medians.max(axis=0) + 0.01 + 0.3 * outlook.z_time[:, None]
+        return replace(outlook, learning=replace(learning, shown=shown))
 
     goal = Goal(deadline=60, prefer="accurate")
     plan = choose(JOB, goal, SPACE, CLUSTER, forecast=bold, search=Grid())
@@ -295,8 +294,8 @@ def test_a_metric_that_should_fall_is_planned_the_same_way() -> None:
     def loss(configs: Configs, max_epochs: int) -> Outlook:
         outlook = outlook_of(configs, max_epochs)
         assert outlook.learning is not None
-        loss = outlook.learning.best - 1  # minus the loss, which rises
-        return replace(outlook, learning=replace(outlook.learning, best=loss))
+        loss = outlook.learning.shown - 1  # minus the loss, which rises
+        return replace(outlook, learning=replace(outlook.learning, shown=loss))
 
     job = replace(JOB, metric="loss", better="lower")
     plan = choose(job, Goal(target=0.1, deadline=300), SPACE, CLUSTER, forecast=loss, search=Grid())

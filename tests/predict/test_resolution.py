@@ -76,10 +76,9 @@ def test_a_recipe_that_is_evaluated_less_often_pays_for_fewer_evaluations() -> N
     assert seldom[0] == pytest.approx(2 * seldom[1])
 
 
-def test_a_space_of_many_batches_is_forecast_by_fewer_steps_between_evaluations() -> None:
+def test_each_batch_of_a_large_space_is_forecast_at_its_own_evaluations() -> None:
     samples = [run(batch, 100 * batch / 1024, 6) for batch in (16, 32)]
     configs = Configs.of([Config.data_parallel(batch, 1) for batch in range(8, 408)])
     learning = forecaster(JOB, samples, Cluster())(configs, 94).learning
     assert learning is not None
-    assert len(np.unique(learning.steps)) < 256
-    np.testing.assert_allclose(learning.steps[learning.recipe], 100 * configs.global_batch / 1024, rtol=0.02)
+    np.testing.assert_allclose(learning.steps[learning.recipe], 100 * configs.global_batch / 1024)

@@ -34,7 +34,7 @@ PROBES = [
 
 
 def chance(samples: list[Sample], goal: Goal) -> tuple[float, float]:
-    outlook = forecaster(JOB, samples, Cluster(), predictor="gaussian", accuracy="curve")(Configs.of([CONFIG]), 30)
+    outlook = forecaster(JOB, samples, Cluster(), predictor="gaussian", accuracy="posterior")(Configs.of([CONFIG]), 30)
     found = assess(outlook, goal, Cluster(), 1)
     return float(found.probability[0]), float(found.seconds[0])
 

@@ -36,8 +36,9 @@ def outlook(seconds: list[float] | None = None, accuracy: float = 0.93) -> Outlo
     configs = SPACE.configs()
     count = len(configs)
     given = np.array(seconds) if seconds else 8.0 / configs.workers + 0.4 * configs.workers
-    z_time, z_accuracy = standard_draws(128, 0)
-    rising, spread = np.minimum(0.4 + 0.1 * np.arange(1, 11), accuracy)[None, :], np.full((1, 10), 0.001)
+    z_time = standard_draws(128, 0)
+    rising = np.minimum(0.4 + 0.1 * np.arange(1, 11), accuracy)
+    luck = 0.001 * np.random.default_rng(0).permutation(z_time)
     return Outlook(
         configs=configs,
         epoch_seconds=given,
@@ -46,14 +47,9 @@ def outlook(seconds: list[float] | None = None, accuracy: float = 0.93) -> Outlo
         startup=np.ones(count),
         overhead=np.zeros(count),
         z_time=z_time,
-        z_accuracy=z_accuracy,
         learning=Learning(
             recipe=np.zeros(count, dtype=np.int64),
-            best=rising,
-            spread=spread,
-            fall=spread,
-            evaluation=rising,
-            evaluation_spread=spread,
+            shown=(rising + luck[:, None])[None],
             source=np.array(["measured"], dtype=object),
             told=np.full(1, np.inf),
         ),
@@ -104,8 +100,7 @@ def test_configs_that_cannot_run_at_all_leave_empty_figures() -> None:
 def test_a_metric_that_should_fall_is_drawn_as_it_is() -> None:
     risen = outlook().learning
     assert risen is not None
-    losses = risen.best - 2.0
-    falling = replace(outlook(), learning=replace(risen, best=losses, evaluation=losses, ceiling=0.0))
+    falling = replace(outlook(), learning=replace(risen, shown=risen.shown - 2.0))
     job = replace(JOB, metric="loss", better="lower")
     result = find(replace(planner(falling, replace(GOAL, target=1.2)), job=job))
     assert result.plan is not None

@@ -19,6 +19,7 @@ from cotune.cli import options
 from cotune.cli.help import MEASURING, REPLAY, flag, rare_flag
 from cotune.display import Terminal
 from cotune.jobfile.settings import Settings, as_job_file
+from cotune.predict import ACCURACY
 from cotune.predict.evidence import Evidence, Predictors
 from cotune.project.project import Project
 from cotune.recording.replayed import ReplayedJob
@@ -82,7 +83,7 @@ class PredictorFlags:
     """What predicts seconds per epoch, and accuracy."""
 
     predictor: Annotated[str, rare_flag(MEASURING, "--predictor", help="What predicts seconds per epoch.")] = "gaussian"
-    accuracy: Annotated[str, rare_flag(MEASURING, "--accuracy-predictor", help="What predicts accuracy.")] = "curve"
+    accuracy: Annotated[str, rare_flag(MEASURING, "--accuracy-predictor", help="What predicts accuracy.")] = ACCURACY
 
     def with_seed(self, seed: int) -> Predictors:
         """Return the predictors; a name that there is not is refused before anything is measured."""

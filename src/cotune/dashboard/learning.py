@@ -161,11 +161,9 @@ def _seconds_range(outlook: Outlook, goal: Goal) -> tuple[float, float]:
 
 def _accuracy_range(job: Job, outlook: Outlook, goal: Goal) -> tuple[float, float] | None:
     learning = outlook.learning
-    if learning is None or not learning.best.size:
+    if learning is None or not learning.shown.size:
         return None
-    worst, best = float(np.nanmin(learning.best)), float(np.nanmax(learning.best))
-    if np.isfinite(learning.ceiling) and job.better == "higher":  # a share, of which curves far out fall below none
-        worst = max(worst, 0.0)
-    best = min(best + 0.02 * (best - worst), learning.ceiling)
+    middle = np.median(learning.best, axis=1)
+    worst, best = float(middle.min()), float(middle.max())
     asked = worst if goal.target is None else job.sign * goal.target
     return job.sign * min(worst, asked), job.sign * max(best, asked)

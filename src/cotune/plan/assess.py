@@ -25,7 +25,7 @@ import numpy as np
 
 from cotune.forecast import Learning, Outlook
 from cotune.plan.draws import ROWS, affordable, epochs_needed, longest_epochs, of_rows, runs, step_of
-from cotune.plan.lengths import lengths, told
+from cotune.plan.lengths import lengths
 from cotune.plan.rates import rates
 from cotune.space import Configs
 from cotune.types import Cluster, Floats, Forecast, Goal, Ints, Mask, Quantity, Source
@@ -86,7 +86,7 @@ class Assessment:
     @property
     def final_accuracy(self) -> Floats | None:
         """Return the median accuracy (which rises) of each config after its cap of epochs."""
-        return None if self.outlook.learning is None else self._at_cap(self.outlook.learning, 0.0)
+        return None if self.outlook.learning is None else self._at_cap(self.outlook.learning, MID)
 
     @property
     def sure_accuracy(self) -> Floats | None:
@@ -94,16 +94,12 @@ class Assessment:
 
         By medians, recipes that were never tried would win by being unknown: the best of many is the luckiest guess.
         """
-        if self.outlook.learning is None:
-            return None
-        unlucky = float(np.quantile(self.outlook.z_accuracy, 1 - self.goal.confidence))
-        return self._at_cap(self.outlook.learning, unlucky)
+        return None if self.outlook.learning is None else self._at_cap(self.outlook.learning, self.goal.confidence)
 
-    def _at_cap(self, learning: Learning, luck: float) -> Floats:
-        """Return the accuracy of each config after its cap of epochs, so many deviations above the median."""
-        return np.asarray(
-            learning.at(luck)[learning.recipe, learning.column(learning.recipe, self.epochs.astype(np.float64))]
-        )
+    def _at_cap(self, learning: Learning, confidence: float) -> Floats:
+        """Return the accuracy of each config after its cap of epochs that is passed in such a share of the draws."""
+        column = learning.column(learning.recipe, self.epochs.astype(np.float64))
+        return np.asarray(learning.surely(confidence)[learning.recipe, column])
 
     def rest(self, row: int) -> Forecast | None:
         """Return what is left of one row for a run that goes on from what was trained, if anything was."""
@@ -185,13 +181,11 @@ class Assessment:
         return np.asarray(reached & affordable(self.goal, spent, self.rate[rows]))
 
     def _accuracy(self, row: int, taken: Floats, source: Source | None) -> Quantity | None:
-        learning, luck = self.outlook.learning, self.outlook.z_accuracy
+        learning = self.outlook.learning
         if learning is None or source is None:
             return None
         recipe = learning.recipe[row]
-        column = learning.column(recipe, taken)
-        spread = np.where(luck > 0, learning.spread[recipe, column], learning.fall[recipe, column])
-        reached = np.minimum(learning.best[recipe, column] + spread * luck, learning.ceiling)
+        reached = learning.best[recipe, np.arange(self.outlook.draws), learning.column(recipe, taken)]
         return Quantity(*_quantiles(self.sign * reached + 0.0)[0], source, "")  # no loss of -0
 
     def _best(self, row: int) -> Quantity | None:
@@ -253,11 +247,17 @@ def as_long_as_allowed(outlook: Outlook, goal: Goal, rate: Floats, sign: int) ->
     for rows, fits in longest_epochs(outlook, goal, rate, MID):
         cap[rows] = goal.epochs or np.maximum(fits, step_of(outlook, rows))
     needed = epochs_needed(outlook, goal, sign)
-    if goal.target is None or goal.prefer == "accurate" or outlook.learning is None or outlook.learning.way is None:
+    if (
+        goal.target is None
+        or goal.prefer == "accurate"
+        or outlook.learning is None
+        or outlook.learning.of_length is None
+    ):
         return outlook, needed, cap
     length = lengths(outlook.learning, goal, needed, cap)
     cap = np.minimum(cap, length[outlook.learning.recipe])
-    outlook = replace(outlook, learning=told(outlook.learning, length), continued=None)
+    learning = replace(outlook.learning.of_length(length), recipe=outlook.learning.recipe)
+    outlook = replace(outlook, learning=learning, continued=None)
     return outlook, epochs_needed(outlook, goal, sign), cap
 
 

@@ -20,40 +20,20 @@ ROWS = 8192  # rows of draws held in memory at a time
 
 
 def epochs_needed(outlook: Outlook, goal: Goal, sign: int) -> Floats:
-    """Return for each recipe and draw the epochs a run takes (one row when all take the same).
-
-    A draw meets the target after epoch e when z >= (target - accuracy) / spread. With the
-    draws in order, epoch e is still needed by as many of them as lie below the least such
-    bound so far; counting those is one look-up per epoch instead of one test per draw.
-    """
+    """Return for each recipe and draw the epochs a run takes (one row when all take the same)."""
     learning = outlook.learning
     if goal.target is None or learning is None:
         return np.full((1, outlook.draws), float(goal.cap))
-    if sign * goal.target > learning.ceiling:
-        return np.full((len(learning.best), outlook.draws), np.inf)
-    evaluated = learning.evaluated(np.arange(len(learning.best)), goal.max_epochs)
+    evaluated = learning.evaluated(np.arange(len(learning.shown)), goal.max_epochs)
     most = int(evaluated.max(initial=1))
-    best, above, below = (part[:, :most] for part in (learning.best, learning.spread, learning.fall))
-    missing = sign * goal.target - best
-    spread = np.maximum(np.where(missing > 0, above, below), np.finfo(float).tiny)
-    bound = np.where(np.arange(best.shape[1]) < evaluated[:, None], np.clip(missing / spread, -1e9, 1e9), 1e9)
-    bound = np.minimum.accumulate(bound, axis=1)
-    recipes, epochs = bound.shape
-    order = np.argsort(outlook.z_accuracy)
-    waiting = np.searchsorted(outlook.z_accuracy[order], bound)
-    places = (np.arange(recipes)[:, None] * (outlook.draws + 1) + waiting).ravel()
-    counts = np.bincount(places, minlength=recipes * (outlook.draws + 1)).reshape(recipes, -1)
-    met_after = epochs - np.cumsum(counts, axis=1)[:, :-1] + 1.0
-    needed = np.empty((recipes, outlook.draws))
-    needed[:, order] = np.where(met_after <= epochs, met_after * learning.steps[:, None], np.inf)
-    return needed
+    met = learning.best[:, :, :most] >= sign * goal.target
+    met &= (np.arange(met.shape[2]) < evaluated[:, None])[:, None, :]
+    first = (met.argmax(axis=2) + 1) * learning.steps[:, None]
+    return np.where(met.any(axis=2), first, np.inf)
 
 
 def longest_epochs(outlook: Outlook, goal: Goal, rate: Floats, confidence: float) -> Iterator[tuple[Ints, Floats]]:
-    """Yield blocks of (rows, most epochs up to an evaluation that deadline and budget allow in that share of draws).
-
-    Nobody trains on where curves have turned.
-    """
+    """Yield blocks of (rows, most epochs up to an evaluation that deadline and budget allow in that share of draws)."""
     around, between = _around(outlook, confidence)
     for rows in _blocks(outlook, rate):
         step = step_of(outlook, rows)
@@ -64,15 +44,7 @@ def longest_epochs(outlook: Outlook, goal: Goal, rate: Floats, confidence: float
         if goal.max_cost is not None:
             allowed = np.minimum(allowed, goal.max_cost / rate[rows])
         fits = step * np.floor((allowed - np.quantile(around.begun(rows), between, axis=1)) / slow / step)
-        yield rows, np.clip(np.minimum(fits, _turns(outlook, rows)), 0.0, goal.max_epochs)
-
-
-def _turns(outlook: Outlook, rows: Ints) -> Floats:
-    """Return after how many epochs some configs only get worse; infinite where none is known to."""
-    learning = outlook.learning
-    if learning is None or learning.turn is None:
-        return np.full(len(rows), np.inf)
-    return learning.turn[learning.recipe[rows]]
+        yield rows, np.clip(fits, 0.0, goal.max_epochs)
 
 
 def _around(outlook: Outlook, share: float) -> tuple[Outlook, float]:

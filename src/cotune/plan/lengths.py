@@ -3,12 +3,10 @@
     n = the least length whose end meets the target with a little more than the confidence that is asked
 
 A longer run costs more and ends better; a shorter one does not get there. A run that is told n epochs meets its target
-close to its end, as its rate falls, and hardly before: what it is worth on the way is `Learning.way`.
+close to its end, as its rate falls, and hardly before: what it shows on the way is `Learning.of_length`.
 """
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 import numpy as np
 
@@ -33,21 +31,3 @@ def lengths(learning: Learning, goal: Goal, needed: Floats, cap: Floats) -> Floa
     wanted = np.minimum(np.where(np.isfinite(enough), enough, goal.max_epochs), longest)
     whole = np.ceil(wanted / learning.grain) * learning.grain
     return np.asarray(np.clip(whole, learning.grain, max(goal.max_epochs, learning.grain)))
-
-
-def told(learning: Learning, length: Floats) -> Learning:
-    """Return what runs learn that are told so many epochs: nothing more after their end."""
-    assert learning.way is not None
-    places = np.arange(1.0, learning.best.shape[1] + 1)
-    rows = [_on_the_way(learning, row, float(most), learning.steps[row] * places) for row, most in enumerate(length)]
-    best, middle, spread, fall = (np.stack(part) for part in zip(*rows, strict=True))
-    best = np.maximum.accumulate(best, axis=1)
-    return replace(learning, best=best, evaluation=middle, spread=spread, fall=fall, way=None)
-
-
-def _on_the_way(learning: Learning, row: int, length: float, epochs: Floats) -> tuple[Floats, ...]:
-    assert learning.way is not None
-    worth, below = learning.way(length, np.minimum(epochs, length))
-    ends = (learning.best, learning.evaluation, learning.spread, learning.fall)
-    best, middle, spread, fall = (np.interp(worth, epochs, part[row]) for part in ends)
-    return best - below, middle - below, spread, fall

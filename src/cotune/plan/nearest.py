@@ -227,8 +227,7 @@ def _reached(found: Assessment, learning: Learning, goal: Goal) -> tuple[Floats,
 
     The second is that within the epochs that its recipe was shown for too.
     """
-    unlucky = float(np.quantile(found.outlook.z_accuracy, 1 - goal.confidence))
-    surest = np.maximum.accumulate(learning.at(unlucky), axis=1)
+    surest = np.maximum.accumulate(learning.surely(goal.confidence), axis=1)
     reached, shown = np.full(len(found.seconds), -np.inf), np.full(len(found.seconds), -np.inf)
     for rows, epochs in longest_epochs(found.outlook, goal, found.rate, goal.confidence):
         recipe = learning.recipe[rows]

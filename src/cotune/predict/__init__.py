@@ -75,7 +75,7 @@ class AccuracyPredictor(Protocol):
     def fit_accuracy(self, job: Job, samples: Sequence[Sample]) -> AccuracyModel: ...
 
 
-SECONDS, ACCURACY = "gaussian", "curve"  # what predicts them unless another predictor is asked for
+SECONDS, ACCURACY = "gaussian", "posterior"  # what predicts them unless another predictor is asked for
 
 
 class TooFewSamples(NotFound):

@@ -227,6 +227,9 @@ def _widened(
     foreign = ~np.isin(outlook.configs.global_batch[first], list(trained))
     sources = learning.source.copy()
     sources[foreign & (sources == "measured")] = "extrapolated"
-    extra = np.where(foreign, doubts.accuracy, 0.0)
-    above, below = (np.hypot(spread, extra[:, None]) for spread in (learning.spread, learning.fall))
-    return replace(wider, learning=replace(learning, spread=above, fall=below, source=sources))
+    extra = np.where(foreign, doubts.accuracy, 0.0)[:, None, None]
+    middle = np.median(learning.shown, axis=1, keepdims=True)
+    own = learning.shown.std(axis=1, keepdims=True)
+    ratio = np.hypot(own, extra) / np.maximum(own, np.finfo(float).tiny)
+    shown = middle + np.where(extra > 0, ratio, 1.0) * (learning.shown - middle)
+    return replace(wider, learning=replace(learning, shown=shown, source=sources))

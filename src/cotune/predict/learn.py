@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from cotune import registry
+from cotune.checkpoints import joined
 from cotune.errors import UsageError
 from cotune.forecast import Learning, Outlook, Success, standard_draws
 from cotune.layouts import LayoutModel, layout_law
@@ -30,18 +31,17 @@ from cotune.predict import (
     WithErrors,
     WithRemark,
 )
-from cotune.predict.accuracy import AccuracyOutlook, accuracy_outlook
-from cotune.predict.annealing import annealing_of, contradiction
-from cotune.predict.ends import end_words
+from cotune.predict.annealing import contradiction, falling
+from cotune.predict.learning.outlook import DRAWS, LearningOutlook, fitted_outlook
+from cotune.predict.learning.recipes import Recipes
 from cotune.predict.memory import MemoryLaw
-from cotune.predict.predictors.curve import Held
-from cotune.predict.recipes import Recipes
-from cotune.predict.resolution import Rhythm, resolved, rhythm_of
+from cotune.predict.resolution import Rhythm, rhythm_of
 from cotune.predict.returned import require_accuracy, require_seconds
 from cotune.predict.samples import KEPT, curves, failing, timed
 from cotune.predict.seconds import SecondsOutlook, seconds_outlook
 from cotune.predict.starts import at_last_load, engine_start, load_words
 from cotune.predict.successes import successes
+from cotune.progress import whole_units
 from cotune.space import Configs
 from cotune.types import Cause, Cluster, Config, Floats, Job, Mask, Sample
 from cotune.units import counted
@@ -56,8 +56,8 @@ class Forecaster:
     """What was learnt from samples; call it with configs and the most epochs of interest."""
 
     seconds: SecondsOutlook
-    accuracy: AccuracyOutlook | None  # of a training from scratch
-    continuing: AccuracyOutlook | None  # of one that goes on from what a probe has left
+    accuracy: LearningOutlook | None  # of a training from scratch
+    continuing: LearningOutlook | None  # of one that goes on from what a probe has left
     by_worker_batch: bool
     workers_matter: bool
     engine: float
@@ -87,10 +87,7 @@ class Forecaster:
         broken, alone = self._broken(configs), (configs.workers > 1) & self.apart
         lacking = self._lacking(configs) & (source != "measured")
         median = np.where(impossible | expected | broken | alone | lacking, np.inf, median)
-        z_time, z_accuracy = standard_draws(self.draws, self.seed)
-        z_time = self.seconds.starts.draws(z_time)
-        if self.accuracy is not None:
-            z_accuracy = self.accuracy.luck.draws(z_accuracy)
+        z_time = self.seconds.starts.draws(standard_draws(self.draws, self.seed))
         workers = configs.workers.astype(np.float64)
         notes = self.reason
         if impossible.any():
@@ -114,7 +111,6 @@ class Forecaster:
             startup_spread=self.engine_spread,
             overhead=self.overhead.of(workers) / self.rhythm.gaps(configs.global_batch),
             z_time=z_time,
-            z_accuracy=z_accuracy,
             learning=self._learning(self.accuracy, configs, max_epochs),
             continued=self._learning(self.continuing, configs, max_epochs),
             notes=notes,
@@ -133,13 +129,14 @@ class Forecaster:
         assert self.before is not None
         return self.before()(configs, max_epochs)
 
-    def _learning(self, law: AccuracyOutlook | None, configs: Configs, max_epochs: int) -> Learning | None:
+    def _learning(self, law: LearningOutlook | None, configs: Configs, max_epochs: int) -> Learning | None:
         """Return what configs learn: it is worked out for one config of each recipe."""
         if law is None:
             return None
         recipes = configs.batch_size if self.by_worker_batch else configs.recipes(workers_matter=self.workers_matter)
         _, first, recipe = np.unique(recipes, return_index=True, return_inverse=True)
-        return replace(_kept(law.predict, configs.take(first), max_epochs), recipe=recipe.astype(np.int64))
+        found = _kept(law.learning, configs.take(first), max_epochs)
+        return replace(found, recipe=found.recipe[recipe])
 
     def _impossible(self, configs: Configs) -> Mask:
         """Return which configs take at least a batch that ran out of memory, other things equal."""
@@ -205,7 +202,7 @@ def forecaster(
     *,
     predictor: str | SecondsPredictor = SECONDS,
     accuracy: str | AccuracyPredictor | None = ACCURACY,
-    draws: int = 128,
+    draws: int = DRAWS,
     seed: int = 0,
 ) -> Forecaster:
     """Return what forecasts configs: call it with `Configs` and the most epochs of interest.
@@ -227,17 +224,17 @@ def forecaster(
 
     per_node = _per_node(cluster, known)
     seconds, reason = _once(_seconds, predictor)(job, _times_alone(known), predictor, per_node)
-    annealing = annealing_of(job, samples) if accuracy is not None else None
-    told = [annealing.annealed(job, sample) for sample in samples] if annealing else samples
-    learnt, why, by_worker = _once(_accuracy, accuracy)(job, _evaluated_alone(told), accuracy)
+    fall = falling(job, samples)
+    curved = replace(job, schedule=fall) if fall else job
+    learnt, why, by_worker = _once(_accuracy, accuracy)(curved, _evaluated_alone(samples), accuracy)
     if learnt is not None:
-        learnt = resolved(learnt, job, rhythm_of(job, samples, annealing), annealing)
-    ended = end_words(job, learnt.found) if learnt is not None and annealing is None else ""
+        rhythm, grain = rhythm_of(job, samples, annealed=fall is not None), float(whole_units(job, 1))
+        learnt = replace(learnt, rhythm=rhythm, annealed=fall is not None, grain=grain)
     engine, engine_spread = engine_start(samples)
     return Forecaster(
         seconds=seconds,
         accuracy=learnt,
-        continuing=learnt and (None if annealing else learnt.with_past(job, samples)),
+        continuing=None if learnt is None or fall else learnt.with_past(job, samples),
         by_worker_batch=by_worker,
         workers_matter=job.workers_matter,
         engine=engine,
@@ -251,7 +248,7 @@ def forecaster(
         apart=any(sample.apart for sample in failing(samples)),
         draws=draws,
         seed=seed,
-        reason=tuple(line for line in (reason, why, ended, contradiction(job, samples), load_words(known)) if line),
+        reason=tuple(line for line in (reason, why, contradiction(job, samples), load_words(known)) if line),
         successes=tuple(success for _, success in met),
         before=before if met and len(known) > 1 else None,
     )
@@ -291,8 +288,9 @@ def _evaluated_alone(samples: Sequence[Sample]) -> tuple[Sample, ...]:
             sample.epochs,
             accuracy=sample.accuracy,
             curve=tuple(replace(point, seconds=0.0) for point in sample.curve),
+            length=sample.length,
         )
-        for sample in samples
+        for sample in joined(samples)
         if sample.curve or sample.accuracy is not None
     )
 
@@ -340,7 +338,7 @@ def _remark(model: SecondsModel, name: str, configs: int) -> str:
 @lru_cache(KEPT)
 def _accuracy(
     job: Job, samples: tuple[Sample, ...], predictor: str | AccuracyPredictor | None
-) -> tuple[AccuracyOutlook | None, str, bool]:
+) -> tuple[LearningOutlook | None, str, bool]:
     """Return the outlook of accuracy (None without a curve), why, and whether b is that of a worker."""
     if predictor is None or not curves(job, samples, least_points=0):
         return None, "", False
@@ -348,13 +346,13 @@ def _accuracy(
     if not isinstance(chosen, AccuracyPredictor):
         raise UsageError(f"predictor {name!r} does not predict accuracy; {ACCURACY} does")
     by_worker = getattr(chosen, "batch", "global") == "worker"
-    recipes = Recipes() if by_worker else Recipes.among(job, samples)
-    alike = recipes.samples(samples)
-    fitted = chosen.fit_accuracy(job, alike)
-    require_accuracy(name, fitted, job, alike)
-    outlook = accuracy_outlook(fitted, job, alike, recipes, assumed=isinstance(fitted, Held))
+    fitted = chosen.fit_accuracy(job, samples)
+    if isinstance(fitted, LearningOutlook):
+        return fitted, f"accuracy by {name}{fitted.recipes}", False
+    require_accuracy(name, fitted, job, samples)
     remark = f"; {fitted.remark}" if isinstance(fitted, WithRemark) else ""
-    return outlook, f"accuracy by {name}{recipes}{remark}", by_worker
+    outlook = fitted_outlook(fitted, job, samples, Recipes(-1.0 if by_worker else 0.0))
+    return outlook, f"accuracy by {name}{remark}", by_worker
 
 
 def _per_node(cluster: Cluster, known: Sequence[Sample]) -> int | None:

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cotune.predict.predictors.curve import natural_ceiling
+from cotune.predict.metric_bounds import natural_ceiling
 from cotune.predict.samples import LearningCurve, curve_of
 from cotune.types import Floats, Job, Mask, Sample
 

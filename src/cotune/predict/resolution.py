@@ -9,15 +9,11 @@ Which of the two it is, the unit of the job says, unless samples of several batc
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import dataclass
 
 import numpy as np
 
 from cotune import progress
-from cotune.predict.accuracy import AccuracyOutlook
-from cotune.predict.annealing import Annealing
-from cotune.predict.samples import KEPT
 from cotune.types import RECORDED, Floats, Ints, Job, ProgressUnit, Sample
 from cotune.types.job import EPOCHS
 
@@ -58,7 +54,7 @@ class Rhythm:
         return np.minimum(found, most)
 
 
-def rhythm_of(job: Job, samples: Sequence[Sample], annealing: Annealing | None = None) -> Rhythm:
+def rhythm_of(job: Job, samples: Sequence[Sample], *, annealed: bool = False) -> Rhythm:
     """Return how often a job is evaluated, as measured; once in a part where nothing tells."""
     live = [one for one in samples if one.engine != RECORDED and len(one.curve) > 1]
     gaps = [(float(np.median(np.diff([point.epoch for point in one.curve]))), one.config.global_batch) for one in live]
@@ -66,7 +62,7 @@ def rhythm_of(job: Job, samples: Sequence[Sample], annealing: Annealing | None =
     if not gaps:
         return Rhythm()
     each, batches = (np.array(part, dtype=np.float64) for part in zip(*gaps, strict=True))
-    grain = None if annealing is None else float(progress.whole_units(job, 1))
+    grain = float(progress.whole_units(job, 1)) if annealed else None
     if _in_steps(job, each, batches):
         usual = int(np.median(batches))
         gap = float(np.median(each / batches))
@@ -90,11 +86,3 @@ def _even(gap: float, counting: ProgressUnit) -> float:
     epochs = gap / counting.parts
     whole = max(round(epochs), 1) if epochs >= 1 else 1 / round(1 / epochs)
     return whole * counting.parts if abs(epochs / whole - 1) <= _WHOLE else gap
-
-
-@lru_cache(KEPT)
-def resolved(outlook: AccuracyOutlook, job: Job, rhythm: Rhythm, annealing: Annealing | None) -> AccuracyOutlook:
-    """Return an outlook at the resolution of the job's evaluations; of the ends of runs where it is of those."""
-    if not rhythm.live and annealing is None:
-        return outlook
-    return replace(outlook, steps=rhythm.steps, annealing=annealing, grain=float(progress.whole_units(job, 1)))

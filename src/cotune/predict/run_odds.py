@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from cotune.predict.learning import CurvePrior, first_met
-from cotune.predict.learning.job_runs import posterior_of
+from cotune.predict.learning.job_runs import posterior_of, run_of
 from cotune.types import Floats, Job, Quantity, Sample
 
 PACE = 0.1  # deviation of ln seconds of the epochs to come, once a run has shown its own: set by hand on our own runs
@@ -76,11 +76,11 @@ def believe(
     prior: CurvePrior | None = None,
 ) -> RunBelief:
     """Return what is believed of a run that has been evaluated, and was told its length, after other samples."""
-    posterior = posterior_of(job, [*others, run], prior)
     epochs = evaluations_to_come([point.epoch for point in run.curve if point.epoch > 0], run.epochs, length)
-    if not len(epochs):
+    if not len(epochs) or not len(run_of(job, run).epochs):  # it is over, or shows no numbers: it has diverged
         return RunBelief.of(np.array([np.inf]), run.epochs)
-    last = len(posterior.seen.runs) - 1
+    posterior = posterior_of(job, [*others, run], prior)
+    last = posterior.seen.places[-1]
     paths = posterior.paths(run.config.global_batch, epochs, length=length, run=last)
     return RunBelief.of(first_met(paths, epochs, job.sign * target), run.epochs)
 

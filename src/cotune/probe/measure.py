@@ -24,7 +24,7 @@ from cotune.checkpoints import Resumable, joined, take, trained
 from cotune.errors import EngineError
 from cotune.identity import new_id, timestamp
 from cotune.jobfile.pattern import per_cent
-from cotune.predict.predictors.curve import asked_in_per_cent
+from cotune.predict.metric_bounds import asked_in_per_cent
 from cotune.predict.samples import informative, is_brief
 from cotune.probe.design import MOST_TIME_EPOCHS, Chooser, Probe
 from cotune.run.attempt import StopRule, attempt

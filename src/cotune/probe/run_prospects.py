@@ -17,7 +17,7 @@ from cotune.plan.moving import Prospect, prospects
 from cotune.plan.rates import rates
 from cotune.predict.ends import turn
 from cotune.predict.learn import forecaster
-from cotune.predict.predictors.curve import out_of_reach
+from cotune.predict.metric_bounds import out_of_reach
 from cotune.predict.resolution import rhythm_of
 from cotune.predict.run_odds import RunBelief
 from cotune.predict.samples import LearningCurve

@@ -21,8 +21,7 @@ from cotune.jobfile.metric_names import better, is_share
 from cotune.jobfile.pattern import per_cent
 from cotune.jobfile.scripts import changed_since, digests
 from cotune.jobfile.settings import Settings
-from cotune.predict.luck import luck
-from cotune.predict.predictors.curve import asked_in_per_cent, out_of_reach
+from cotune.predict.metric_bounds import asked_in_per_cent, out_of_reach
 from cotune.space import Configs
 from cotune.store import Store
 from cotune.types import Config, Goal, Job, Sample
@@ -31,6 +30,7 @@ from cotune.units import counted
 _TELLING_GAP = 0.1  # of the range of all evaluations, between two values of an axis
 _TELLING = 3  # evaluations: two may differ by luck
 _FIRST = 2  # evaluations of a run, when nobody can tell how steeply it learns
+_RUN_DEVIATION = 0.08  # of ln epochs between two runs of one recipe, usually
 _DEVIATIONS = 3.0  # by which repeats hardly ever lie apart
 
 
@@ -232,7 +232,7 @@ def _gap(samples: Sequence[Sample], axis: str) -> float | None:
     gaps = []
     for same in (list(found.values()) for found in alike.values() if len(found) > 1):
         gap = max(one.accuracy for one in same) - min(one.accuracy for one in same)
-        by_luck = _DEVIATIONS * luck(()).deviation() * max(one.slope for one in same)
+        by_luck = _DEVIATIONS * _RUN_DEVIATION * max(one.slope for one in same)
         gaps.append(gap if gap > by_luck else 0.0)  # repeats of one run come early or late too
     return statistics.median(gaps) if len(gaps) >= _TELLING and statistics.median(gaps) > _TELLING_GAP * span else None
 

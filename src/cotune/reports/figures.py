@@ -228,11 +228,10 @@ def _forecast_curve(found: Findings) -> list[Trace]:
         return []
     row = _row(found)
     recipe, sign = learning.recipe[row], found.job.sign
-    middle, spread = learning.evaluation[recipe], learning.evaluation_spread[recipe]
-    ends = [np.minimum(middle + z * spread, learning.ceiling) * sign for z in (-Z90, Z90)]
     config = outlook.configs[row]
     count = max(int(learning.evaluated(recipe, found.assessed.goal.max_epochs)), 1)
-    middle, ends = middle[:count], [end[:count] for end in ends]
+    low, middle, high = np.quantile(learning.shown[recipe, :, :count], (0.1, 0.5, 0.9), axis=0)
+    ends = [low * sign, high * sign]
     step = float(learning.steps[recipe])
     x = [progress.amount(found.job, config, step * place) for place in range(1, len(middle) + 1)]
     label = f"forecast, global batch {int(outlook.configs.global_batch[row])}"

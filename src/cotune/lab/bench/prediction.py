@@ -214,9 +214,9 @@ def _judge(
     assert learning is not None
     epochs = np.array([epoch for _, epoch, _ in points]) - 1
     right = np.array([value for _, _, value in points])
-    middle = seen.job.sign * learning.evaluation[learning.recipe, epochs]
-    spread = learning.evaluation_spread[learning.recipe, epochs]
-    return _Judged(right, middle, middle - Z90 * spread, middle + Z90 * spread)
+    drawn = seen.job.sign * learning.shown[learning.recipe, :, epochs]
+    low, middle, high = np.quantile(drawn, (0.1, 0.5, 0.9), axis=1)
+    return _Judged(right, middle, low, high)
 
 
 @dataclass(frozen=True, slots=True)

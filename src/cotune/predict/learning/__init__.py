@@ -5,8 +5,8 @@
 `family.py` has the formula. `prior.json` is what recorded tasks showed; `benchmarks/learning_prior.py` remakes it.
 """
 
+from cotune.predict.learning.future_curves import Posterior, first_met
 from cotune.predict.learning.observations import JobFacts, Run
-from cotune.predict.learning.posterior import Posterior, first_met
 from cotune.predict.learning.prior import CurvePrior
 
 __all__ = ["CurvePrior", "JobFacts", "Posterior", "Run", "first_met"]

@@ -62,7 +62,8 @@ class Curves:
         self.anneal, self.fade = np.exp(column["anneal"]), 1 / (1 + np.exp(-column["fade"]))
         self.middle_pace = self._pace(np.array([np.exp(seen.middle_batch)]))
         self.at_first = self._h(np.exp(np.full((1, 1), seen.first)))
-        fallen = self._h(self.progress(seen.sites.ln_batch, seen.ln_progress[shape])) / self.at_first
+        ln_batch, ln_progress = seen.rise
+        fallen = self._h(self.progress(ln_batch, ln_progress[shape])) / self.at_first
         self.unit = seen.scale / np.maximum(np.ptp(fallen, axis=1), _LEAST_SEEN)[:, None]
         self.g = np.exp(column["rise"]) * self.unit
 

@@ -24,6 +24,7 @@ POINTS, POINTS_OF_RUN, LEAST_POINTS = 40, 20, 3
 MOST_RUNS = 16
 _USUAL_STEPS = 6.0  # ln steps an epoch, where it is not known
 _USUAL_EVALUATIONS = 8.0  # of the longest run
+_DOUBLING = 0.2  # of what is left to the ceiling, that twice the epochs gain, where each run was evaluated once
 _DIVERGED = 5.0  # times what runs have risen, or usually vary: values so far below their first ones are cut
 _BATCH_REACH, _LAW_REACH, _RUN_REACH, _LENGTH_REACH = 3 * math.log(2), 1.0, 0.7, 0.5  # of correlations, in logarithms
 
@@ -77,10 +78,10 @@ class Sites:
     ln_length: Floats
 
     @classmethod
-    def of(cls, run: int, batch: float, epochs: Floats, length: float) -> Sites:
-        """Return the places of one run."""
+    def of(cls, run: int, batch: float, epochs: Floats, length: float | Floats) -> Sites:
+        """Return the places of one run, or the ends of runs of several lengths."""
         ones = np.ones(len(epochs))
-        return cls(np.log(epochs), math.log(batch) * ones, np.full(len(epochs), run), math.log(length) * ones)
+        return cls(np.log(epochs), math.log(batch) * ones, np.full(len(epochs), run), np.log(length) * ones)
 
     def joined(self, *others: Sites) -> Sites:
         """Return these places and others."""
@@ -114,8 +115,8 @@ class Observations:
 
     def __init__(self, runs: Sequence[Run], facts: JobFacts) -> None:
         shown = [run for run in runs if len(run.epochs)]
-        if len(shown) > MOST_RUNS:
-            shown = [shown[place] for place in np.linspace(0, len(shown) - 1, MOST_RUNS).round().astype(int)]
+        self.places = _telling([run.batch for run in shown])
+        shown = [shown[place] for place in self.places]
         self.facts = facts
         self.runs = _without_divergence(shown)
         if facts.rung:
@@ -131,9 +132,18 @@ class Observations:
         self.ln_progress, self.rate = self.sites.travelled(facts.schedule)
         self.rounding = facts.rung**2 / 12  # variance of a value that is only known to lie between two rungs
         every = np.concatenate([run.values for run in self.runs])
-        self.scale = float(np.ptp(every)) or 0.1 * float(np.abs(every).max()) or 1.0
         self.middle_batch = float(np.mean(np.unique(self.sites.ln_batch)))
         self.first = float(self.ln_progress.min(axis=1).max())
+        self.scale = float(np.ptp(every)) or 0.1 * float(np.abs(every).max()) or 1.0
+        """What runs have risen over the places of `rise`."""
+        self.rise = self.sites.ln_batch, self.ln_progress
+        if len(set(self.sites.ln_epochs.tolist())) == 1:  # nothing has risen yet
+            left = facts.ceiling - float(every.max())
+            self.scale = _DOUBLING * left if 0 < left < math.inf else self.scale
+            self.rise = (
+                np.full(2, self.middle_batch),
+                np.tile([self.first, self.first + math.log(2)], (len(self.ln_progress), 1)),
+            )
 
     @cached_property
     def kernels(self) -> dict[str, Floats]:
@@ -151,13 +161,25 @@ class Observations:
         return np.array([1.0, *sizes, *map(float, flags)])
 
 
+def _telling(batches: Sequence[float]) -> list[int]:
+    """Return the places of the runs that are looked at, the last among them: of each batch as many, the latest."""
+    count = len(batches)
+    if count <= MOST_RUNS or len(set(batches)) > MOST_RUNS:
+        return sorted(set(np.linspace(0, count - 1, min(count, MOST_RUNS)).round().astype(int).tolist()))
+    later = [batches[place + 1 :].count(batch) for place, batch in enumerate(batches)]
+    return sorted(sorted(range(count), key=lambda place: (later[place], -place))[:MOST_RUNS])
+
+
 def _without_divergence(runs: Sequence[Run]) -> list[Run]:
     """Return runs whose diverged values are cut, as one of 4e7 would be the scale of everything."""
-    every = np.concatenate([run.values[np.isfinite(run.values)] for run in runs])
-    first = float(np.nanmin([run.values[0] for run in runs]))
+    finite = [run.values[np.isfinite(run.values)] for run in runs]
+    every = np.concatenate(finite)
+    first = min(float(values[0]) for values in finite if len(values))
     usual = max(float(every.max()) - first, float(np.subtract(*np.quantile(every, (0.75, 0.25)))))
     least = first - _DIVERGED * usual
-    return [replace(run, values=np.maximum(np.nan_to_num(run.values, nan=least), least)) for run in runs]
+    return [
+        replace(run, values=np.maximum(np.where(np.isfinite(run.values), run.values, least), least)) for run in runs
+    ]
 
 
 def _on_ladder(run: Run, rung: float) -> Run:
