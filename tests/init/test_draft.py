@@ -154,28 +154,83 @@ def test_a_script_that_scales_its_rate_is_not_told_one(tmp_path: Path) -> None:
     assert "train.py:10 scales it" in found.text
 
 
+FLAGS = """p.add_argument('--epochs', type=int, default=40)
+p.add_argument('--batch-size', type=int, default=32)
+p.add_argument('--warmup-epochs', type=int, default=4)
+total = args.epochs * len(loader)
+"""
+SEQUENTIAL = "s = SequentialLR(o, [LinearLR(o, 0.01, total_iters=args.warmup_epochs), {main}], milestones=[4])"
+BY_EPOCH = """def adjust(optimizer, epoch):
+    lr = args.lr * 0.2 ** (epoch // 15)
+    for group in optimizer.param_groups:
+        group['lr'] = lr
+"""
+TRAPEZOID = """warm = int(0.1 * total)
+def lr_at(step):
+    if step < warm:
+        return (step + 1) / warm
+    return min(1.0, (total - step) / (0.2 * total))
+"""
+IN_LOOP = """start = int(0.7 * args.epochs)
+for epoch in range(args.epochs):
+    lr = peak if epoch < start else peak * (args.epochs - epoch) / (args.epochs - start)
+"""
+
+
 @pytest.mark.parametrize(
-    ("text", "name"),
+    ("text", "told"),
     [
         ("s = torch.optim.lr_scheduler.CosineAnnealingLR(opt, T_max=args.epochs)", "cosine"),
         ("lr = 0.5 * (1 + math.cos(math.pi * step / total))", "cosine"),
-        ("s = get_linear_schedule_with_warmup(opt, 0, total)", "linear"),
+        ("s = get_linear_schedule_with_warmup(opt, 0, unknown)", "linear"),
+        ("s = get_cosine_schedule_with_warmup(opt, num_warmup_steps=int(0.05 * total), num_training_steps=total)",
+         "cosine warmup(0.05)"),
+        ("s = get_scheduler('linear', opt, 0.1 * total, total)", "linear warmup(0.1)"),
+        ("s = get_wsd_schedule(opt, 0.1 * total, 0.2 * total, total)", "wsd(0.2) warmup(0.1)"),
         ("s = OneCycleLR(opt, 0.1, total_steps=total)", "one_cycle"),
+        ("s = OneCycleLR(opt, 0.1, total_steps=total, pct_start=0.1)", "one_cycle warmup(0.1)"),
         ("from transformers import Trainer", "linear"),
-        ("from transformers import Trainer\nTrainingArguments(lr_scheduler_type='cosine')", "cosine"),
+        ("from transformers import Trainer\nTrainingArguments(lr_scheduler_type='cosine', warmup_ratio=0.1)",
+         "cosine warmup(0.1)"),
         ("from transformers import Trainer\nTrainingArguments(lr_scheduler_type='constant')", "constant"),
+        ("from transformers import Trainer\nTrainingArguments(max_steps=2000, lr_scheduler_type='warmup_stable_decay', "
+         "lr_scheduler_kwargs={'num_decay_steps': 500})", "wsd(0.25)"),
         ("s = CosineAnnealingLR(opt, T_max=200)", "unknown"),
         ("s = CosineAnnealingLR(opt, 200)", "unknown"),
-        ("s = StepLR(opt, 30)", "unknown"),
-        ("p.add_argument('--lr-schedule', type=str, default='linear')\ns = CosineAnnealingLR(opt, n)", "linear"),
+        ("s = LinearLR(opt, 1.0, 0.0, total_iters=args.epochs)", "linear"),
+        ("s = LinearLR(opt, start_factor=1.0, end_factor=0.0, total_iters=100)", "unknown"),
+        ("s = ConstantLR(opt, factor=1.0)", "constant"),
+        ("s = StepLR(opt, 15)", "step(15,30)"),
+        ("s = StepLR(opt, 1, gamma=0.7)", "unknown"),
+        ("s = MultiStepLR(opt, milestones=[10, 30], gamma=0.2)", "step(10,30,factor=0.2)"),
+        ("s = MultiStepLR(opt, [int(args.epochs * 0.5), int(args.epochs * 0.75)])", "step(0.5,0.75)"),
+        ("s = LambdaLR(opt, lambda epoch: 1 - epoch / args.epochs)", "linear"),
+        (f"{TRAPEZOID}s = LambdaLR(opt, lr_at)", "wsd(0.2) warmup(0.1)"),
+        ("s = LambdaLR(opt, lambda epoch: 0.95 ** epoch)", "unknown"),
+        (SEQUENTIAL.format(main="CosineAnnealingLR(o, args.epochs - 4)"), "cosine warmup(4)"),
+        (SEQUENTIAL.format(main="ConstantLR(o, 1), LinearLR(o, 1, 0, 0.3 * args.epochs)"), "wsd(0.3) warmup(4)"),
+        (BY_EPOCH, "step(15,30,factor=0.2)"),
+        (TRAPEZOID, "wsd(0.2) warmup(0.1)"),
+        (IN_LOOP, "wsd(0.3)"),
+        ("p.add_argument('--lr-schedule', type=str, default='linear')\ns = CosineAnnealingLR(opt, n)",
+         "linear warmup(4)"),
         ("s = CosineAnnealingLR(opt, n) if args.cosine else OneCycleLR(opt, 1, total_steps=n)", "unknown"),
+        ("lr = opt.param_groups[0]['lr']", None),
         ("# CosineAnnealingLR(opt, T_max=args.epochs)", None),
     ],
-)
-def test_a_draft_names_the_schedule_of_the_script(tmp_path: Path, text: str, name: str | None) -> None:
-    drafted, _ = _drafted(text, tmp_path, "--epochs", "{epochs}", "--batch-size", "{batch_size}")
-    said = re.search(r"^schedule: (\w+)", drafted.text, re.MULTILINE)
-    assert (said[1] if said else None) == name
+)  # fmt: skip
+def test_a_draft_names_the_schedule_of_the_script(tmp_path: Path, text: str, told: str | None) -> None:
+    flags = FLAGS if "warmup(4)" in str(told) else FLAGS.replace("--warmup-epochs", "--other")
+    text = text if "transformers" in text else flags + text
+    settings = _drafted(text, tmp_path, "--epochs", "{epochs}", "--batch-size", "{batch_size}")[1]
+    assert settings.job.schedule == told
+
+
+def test_a_file_of_settings_says_the_schedule_and_a_job_in_steps_counts_its_warm_up(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text("max_steps: 2000\nbatch_size: 16\nlr_scheduler: {name: wsd, warmup_steps: 100}\n")
+    words = ("--config", "c.yaml", "--steps", "{steps}", "--batch-size", "{batch_size}")
+    drafted, _ = _drafted("print('step 1 loss 2.0')", tmp_path, *words)
+    assert "schedule: wsd      # c.yaml\nwarmup: 100      # steps\n" in drafted.text
 
 
 def test_the_command_wins_over_the_schedule_of_the_script_and_one_without_a_length_is_unknown(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def draft(command: Sequence[str], folder: Path, name: str, examples: int | None,
         _length(script),
         *_search(script, words, cores),
         _rate(script, words),
-        _schedule(script, words),
+        *_schedule(script, words),
         _pattern(script, printed),
         "budget: {profile: 3m}",
         "engine: local\n",
@@ -193,14 +193,17 @@ def _as_job(script: Script, words: Sequence[str]) -> Job:
     return Job(script.name, tuple(words), framework=script.framework.value if script.framework else None)
 
 
-def _schedule(script: Script, words: Sequence[str]) -> str:
-    """Return the line of the schedule: unknown where the script's own length says when it ends."""
+def _schedule(script: Script, words: Sequence[str]) -> list[str]:
+    """Return the lines of the schedule: unknown where the script's own length says when it ends."""
     if script.schedule is None:
-        return _SCHEDULE
+        return [_SCHEDULE]
+    told, where = script.schedule
     length = {"{epochs}", "{steps}"} & set(re.findall(r"\{\w+\}", " ".join(words)))
-    if script.schedule.value == "constant" or length or set_by_framework(_as_job(script, words)):
-        return f"schedule: {script.schedule.value}      # {script.schedule.where}"
-    return f"schedule: unknown      # {script.schedule.where}, but the command does not say how long a run is"
+    if told.ends_with_run and not length and not set_by_framework(_as_job(script, words)):
+        return [f"schedule: unknown      # {where}, but the command does not say how long a run is"]
+    unit = "of a run" if told.warmup < 1 else "steps" if _steps(script) else "epochs"
+    warmup = [f"warmup: {told.warmup:g}      # {unit}"] if told.warmup else []
+    return [f"schedule: {told._replace(warmup=0.0)}      # {where}", *warmup]
 
 
 def _pattern(script: Script, printed: SuggestedPattern | None) -> str:

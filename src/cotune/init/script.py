@@ -12,17 +12,18 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Generic, Literal, NamedTuple, TypeVar
 
 from cotune.init.printing import called, printed_lines
+from cotune.init.rate_schedule import ScriptSchedule, value_of
 from cotune.jobfile import metric_names
 from cotune.jobfile.scripts import imported_files, python_script
 from cotune.safety import python_text, yaml_text
-from cotune.types import Framework
+from cotune.types import Framework, Schedule, Unit
 
 Setting = Literal["batch_size", "lr", "epochs", "steps", "accumulate", "seed"]
 Value = TypeVar("Value")
@@ -35,7 +36,9 @@ _SETTINGS: tuple[tuple[Setting, re.Pattern[str]], ...] = (
     ("steps", re.compile(r"^(?:\w+_)?(?:steps|iters|iterations)$")),
     ("batch_size", re.compile(r"batch(?:_?size)?$|^bs$|^b$")),
 )
-_OTHER = re.compile(r"(?:^|_)(?:eval|val|valid|test|log|logging|save|print|warmup|global|patience)(?:$|_)")
+_OTHER = re.compile(
+    r"(?:^|_)(?:eval|val|valid|test|log|logging|save|print|warmup|warmdown|cooldown|decay|global|patience)(?:$|_)"
+)
 _FRAMEWORKS: Mapping[str, Framework] = {
     "transformers": "transformers",
     "trl": "transformers",
@@ -44,19 +47,6 @@ _FRAMEWORKS: Mapping[str, Framework] = {
     "accelerate": "accelerate",
 }
 _TRAINER = re.compile(r"\b(?:transformers|trl)\b[^\n]*\b\w*Trainer\b")
-_SCHEDULES = {
-    "CosineAnnealingLR": "cosine",
-    "get_cosine_schedule_with_warmup": "cosine",
-    "get_linear_schedule_with_warmup": "linear",
-    "PolynomialLR": "linear",
-    "OneCycleLR": "one_cycle",
-}
-_SCHEDULE_WORDS = {
-    **{name: name for name in ("constant", "cosine", "linear", "one_cycle")},
-    "onecycle": "one_cycle",
-    "none": "constant",
-}
-_SCHEDULE_FLAG = re.compile(r"^(?:--)?(?:\w+[-_])*sched\w*(?:[-_]type)?$")
 _SELF_SCALING = re.compile(r"^(?:\w*Ada\w+|LAMB|Lamb|Lion|RMSprop|Sophia\w*)$")  # each parameter separately
 _RATE = re.compile(r"(?:\b|_)(?:lr|learning_?rate)(?:\b|_)")
 _SIZE = re.compile(r"batch|\bbsz?\b|world|worker|replica|num_?gpus|n_?gpus|device_?count|accum", re.IGNORECASE)
@@ -88,7 +78,7 @@ class Script:
     framework: Fact[Framework] | None = None
     rule: Fact[str] | None = None  # of the learning rate
     scales: str | None = None  # where the script itself makes the rate follow the batch or the workers
-    schedule: Fact[str] | None = None
+    schedule: Fact[Schedule] | None = None
     metrics: tuple[Fact[str], ...] = ()  # that its framework reports, held-out data first
     reads: tuple[Fact[str], ...] = ()  # what it takes from variables
     meets: bool = True  # whether it, or a file that it imports, mentions what workers share the work by
@@ -108,19 +98,24 @@ def read(command: Sequence[str], folder: Path) -> Script | None:
         return Script(path.name, {}, {})
     nodes = list(ast.walk(tree))
     framework = _framework(nodes, text, path.name)
-    flags, defaults = _flagged(nodes, path.name, _asked(command))
-    stated = _stated(tree, nodes, path.name)
+    flags, defaults, values = _flagged(nodes, path.name, _asked(command))
+    stated = _stated(nodes, path.name)
     if "configurator.py" in text:  # as nanoGPT does: each setting of the module is a flag
         flags = {setting: f"--{name}=" for setting, name in _module_settings(tree)} | flags
+    given = _given(command, folder)
+    assigned = {name: value for name, value, _ in reversed(list(_bindings(nodes)))} | values
+    assigned |= {name: ast.Constant(fact.value, kind=fact.where) for name, fact in given.items()}
+    numbers = {**stated, **defaults, **dict(_numbers(given))}
+    unit: Unit = "epochs" if "epochs" in numbers or "steps" not in numbers else "steps"
     everything = text + "".join(file.read_text(errors="replace") for file in imported_files(path))
     return Script(
         path.name,
-        stated | defaults | _in_files(command, folder) | _in_command(command),
+        numbers,
         flags,
         framework,
         _rule(nodes, path.name, framework),
         next((f"{path.name}:{node.lineno}" for node in nodes if _scales(node)), None),  # type: ignore[attr-defined]
-        _schedule_flag(command, "the command") or _schedule(nodes, path.name, framework),
+        _schedule(ScriptSchedule(nodes, assigned, unit).read(), path.name, framework),
         _logged(nodes, path.name, framework),
         _reads(nodes, everything, path.name),
         framework is not None or bool(_GROUPS.search(everything) or _SHARING.search(everything)),
@@ -129,8 +124,12 @@ def read(command: Sequence[str], folder: Path) -> Script | None:
     )
 
 
+def _plain(name: str) -> str:
+    return name.lstrip("-").replace("-", "_").lower()
+
+
 def _setting(name: str) -> Setting | None:
-    plain = name.lstrip("-").replace("-", "_").lower()
+    plain = _plain(name)
     if _OTHER.search(plain):
         return None
     return next((setting for setting, sign in _SETTINGS if sign.search(plain)), None)
@@ -145,48 +144,54 @@ def _asked(command: Sequence[str]) -> dict[str, Setting]:
 
 def _flagged(
     nodes: Sequence[ast.AST], script: str, asked: Mapping[str, Setting]
-) -> tuple[dict[Setting, str], dict[Setting, Fact[float]]]:
-    """Return the flags of argparse or click that set numbers, and their defaults."""
+) -> tuple[dict[Setting, str], dict[Setting, Fact[float]], dict[str, ast.expr]]:
+    """Return the flags of argparse or click that set numbers, their defaults, and those of all flags."""
     flags: dict[Setting, str] = {}
+    values: dict[str, ast.expr] = {}
     defaults: dict[Setting, Fact[float]] = {}
     for call in (node for node in nodes if isinstance(node, ast.Call) and called(node) in ("add_argument", "option")):
         names = [arg.value for arg in call.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
         names = [name for name in names if name.startswith("-")]
         setting = next((found for name in names if (found := asked.get(name) or _setting(name))), None)
         default = next((word.value for word in call.keywords if word.arg == "default"), None)
+        values |= {_plain(name): default for name in names if default is not None}
         if setting is None or (isinstance(default, ast.Constant) and isinstance(default.value, str | bool)):
             continue
         flags[setting] = next((name for name in names if name in asked), max(names, key=len))
-        if value := _value(default):
+        if value := value_of(default):
             defaults[setting] = Fact(value, f"{script}:{call.lineno}")
-    return flags, defaults
+    return flags, defaults, values
 
 
-def _stated(tree: ast.Module, nodes: Sequence[ast.AST], script: str) -> dict[Setting, Fact[float]]:
+def _stated(nodes: Sequence[ast.AST], script: str) -> dict[Setting, Fact[float]]:
     """Return the numbers that settings, fields, defaults and keywords state, each with one value alone."""
     found: dict[Setting, list[Fact[float]]] = {}
-    for name, value, line in _bindings(tree, nodes):
-        setting, number = _setting(name), _value(value)
+    for name, value, line in _bindings(nodes):
+        setting, number = _setting(name), value_of(value)
         if setting is not None and number:
             found.setdefault(setting, []).append(Fact(number, f"{script}:{line}"))
     return {setting: facts[0] for setting, facts in found.items() if len({fact.value for fact in facts}) == 1}
 
 
-def _bindings(tree: ast.Module, nodes: Sequence[ast.AST]) -> Iterator[tuple[str, ast.expr | None, int]]:
+def _bindings(nodes: Sequence[ast.AST]) -> Iterator[tuple[str, ast.expr, int]]:
+    """Yield names and their values: variables, fields, parameters, entries and keywords."""
     for node in nodes:
-        if isinstance(node, ast.Assign) and node in tree.body and isinstance(node.targets[0], ast.Name):
-            yield node.targets[0].id, node.value, node.lineno
-        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            yield node.target.id, node.value, node.lineno
-        elif isinstance(node, ast.FunctionDef):
-            defaults = node.args.defaults
-            for word, value in zip(node.args.args[len(node.args.args) - len(defaults) :], defaults, strict=True):
-                yield word.arg, value, word.lineno
-        elif isinstance(node, ast.Call):
-            name = called(node)
-            if name.endswith(("Arguments", "Config", "Trainer")) or name == "SGD" or _SELF_SCALING.match(name):
-                for keyword in node.keywords:
-                    yield keyword.arg or "", keyword.value, keyword.value.lineno
+        pairs: Iterable[tuple[object, ast.expr]] = ()
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                pairs = [(name, value)]
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+                pairs = [(name, value)]
+            case ast.Dict(keys=keys, values=values):
+                pairs = ((getattr(key, "value", None), value) for key, value in zip(keys, values, strict=True))
+            case ast.FunctionDef(args=args):
+                last = zip(reversed(args.args), reversed(args.defaults), strict=False)
+                pairs = ((word.arg, value) for word, value in last)
+            case ast.Call(keywords=keywords):
+                name = called(node)
+                if name.endswith(("Arguments", "Config", "Trainer")) or name == "SGD" or _SELF_SCALING.match(name):
+                    pairs = ((word.arg, word.value) for word in keywords)
+        yield from ((str(name), value, value.lineno) for name, value in pairs)
 
 
 def _module_settings(tree: ast.Module) -> Iterator[tuple[Setting, str]]:
@@ -197,19 +202,9 @@ def _module_settings(tree: ast.Module) -> Iterator[tuple[Setting, str]]:
             yield setting, target.id
 
 
-def _value(node: ast.expr | None) -> float | None:
-    """Return a plain number, also as a product of such (5 * 8)."""
-    if isinstance(node, ast.Constant) and isinstance(node.value, int | float) and not isinstance(node.value, bool):
-        return float(node.value)
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
-        left, right = _value(node.left), _value(node.right)
-        return left * right if left is not None and right is not None else None
-    return None
-
-
-def _in_files(command: Sequence[str], folder: Path) -> dict[Setting, Fact[float]]:
-    """Return the numbers of the YAML and JSON files that a command names."""
-    found: dict[Setting, Fact[float]] = {}
+def _given(command: Sequence[str], folder: Path) -> dict[str, Fact[float | str]]:
+    """Return what the command says, by `--lr 0.1`, `--lr=0.1` and `lr=0.1`, or YAML and JSON files that it names."""
+    found: dict[str, Fact[float | str]] = {}
     for word in command:
         path = folder / word.rpartition("=")[2]
         if path.suffix in (".yaml", ".yml", ".json") and path.is_file() and path.stat().st_size <= _MOST_BYTES:
@@ -217,29 +212,30 @@ def _in_files(command: Sequence[str], folder: Path) -> dict[Setting, Fact[float]
                 raw = yaml_text.read(path.read_text(errors="replace"))
             except yaml_text.NotYaml:
                 continue
-            entries = ((_setting(name), value) for name, value in _entries(raw))
-            found |= {setting: Fact(value, path.name) for setting, value in entries if setting is not None}
-    return found
-
-
-def _entries(raw: object) -> Iterator[tuple[str, float]]:
-    for name, value in raw.items() if isinstance(raw, dict) else ():
-        if isinstance(value, dict):
-            yield from _entries(value)
-        elif isinstance(value, int | float) and not isinstance(value, bool):
-            yield str(name), float(value)
-
-
-def _in_command(command: Sequence[str]) -> dict[Setting, Fact[float]]:
-    """Return the numbers that stand in the command itself: `--lr 0.1`, `--lr=0.1` and `lr=0.1`."""
-    found: dict[Setting, Fact[float]] = {}
+            found |= {_plain(name): Fact(value, path.name) for name, value in _entries(raw)}
     for word, after in pairwise((*command, "")):
         name, sign, value = word.partition("=")
-        setting = _setting(name) if sign or name.startswith("-") else None
         text = value if sign else after
-        if setting is not None and re.fullmatch(r"\d*\.?\d+(?:[eE]-?\d+)?", text):
-            found[setting] = Fact(float(text), f"{name} of the command")
+        if (sign or name.startswith("-")) and "{" not in text:
+            number = re.fullmatch(r"\d*\.?\d+(?:[eE]-?\d+)?", text)
+            found[_plain(name)] = Fact(float(text) if number else text, f"{name} of the command")
     return found
+
+
+def _numbers(given: Mapping[str, Fact[float | str]]) -> Iterator[tuple[Setting, Fact[float]]]:
+    for name, (value, where) in given.items():
+        if isinstance(value, float) and (setting := _setting(name)) is not None:
+            yield setting, Fact(value, where)
+
+
+def _entries(raw: object, of: str = "") -> Iterator[tuple[str, float | str]]:
+    """Yield the settings of a file; `name` and `type` say what the section is in which they stand."""
+    for name, value in raw.items() if isinstance(raw, dict) else ():
+        if isinstance(value, dict):
+            yield from _entries(value, str(name))
+        elif isinstance(value, int | float | str) and not isinstance(value, bool):
+            key = of if of and name in ("name", "type") else str(name)
+            yield key, value if isinstance(value, str) else float(value)
 
 
 def _framework(nodes: Sequence[ast.AST], text: str, script: str) -> Fact[Framework] | None:
@@ -287,42 +283,15 @@ def _is_product(node: ast.AST) -> bool:
     return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.Div)
 
 
-def _schedule_flag(words: Sequence[str], where: str) -> Fact[str] | None:
-    """Return the schedule that words name: `--lr-scheduler cosine`."""
-    for word, after in pairwise((*words, "")):
-        name, sign, value = word.partition("=")
-        chosen = _SCHEDULE_WORDS.get((value if sign else after).lower().replace("-", "_"))
-        if _SCHEDULE_FLAG.match(name) and chosen is not None:
-            return Fact(chosen, f"{name} of {where}")
-    return None
-
-
-def _schedule(nodes: Sequence[ast.AST], script: str, framework: Fact[Framework] | None) -> Fact[str] | None:
-    """Return the schedule that a script names, unknown where it names several or one of fixed length."""
-    found: list[Fact[str]] = []
-    for node in nodes:
-        if not isinstance(node, ast.Call):
-            continue
-        name, where = called(node), f"{script}:{node.lineno}"
-        words = {word.arg: word.value for word in node.keywords}
-        default = words.get("default" if name in ("add_argument", "option") else "lr_scheduler_type")
-        if isinstance(default, ast.Constant):
-            flags = [arg.value for arg in node.args if isinstance(arg, ast.Constant)]
-            named = any(_SCHEDULE_FLAG.match(str(flag)) for flag in flags) or "lr_scheduler_type" in words
-            if named:
-                return Fact(_SCHEDULE_WORDS.get(str(default.value).lower(), "unknown"), where)
-        length = words.get("T_max") or (node.args[1] if name == "CosineAnnealingLR" and len(node.args) > 1 else None)
-        if name in _SCHEDULES:
-            found.append(Fact("unknown" if isinstance(length, ast.Constant) else _SCHEDULES[name], where))
-        elif name == "cos" and "pi" in ast.unparse(node):
-            found.append(Fact("cosine", where))
-        elif re.search(r"[a-z]LR(?:OnPlateau)?$|WarmRestarts$", name):
-            found.append(Fact("unknown", where))
-    named_kinds = {fact.value for fact in found} - {"unknown"}
-    if found:
-        return next((one for one in found if named_kinds == {one.value}), Fact("unknown", found[0].where))
-    default_of = framework is not None and framework.value == "transformers"
-    return Fact("linear", "transformers' default") if default_of else None
+def _schedule(
+    found: tuple[Schedule, ast.AST] | None, script: str, framework: Fact[Framework] | None
+) -> Fact[Schedule] | None:
+    """Return the schedule that was read, and where; else what transformers takes by default."""
+    if found is not None:
+        told, code = found
+        return Fact(told, getattr(code, "kind", None) or f"{script}:{code.lineno}")  # type: ignore[attr-defined]
+    default = framework is not None and framework.value == "transformers"
+    return Fact(Schedule("linear"), "transformers' default") if default else None
 
 
 def _logged(nodes: Sequence[ast.AST], script: str, framework: Fact[Framework] | None) -> tuple[Fact[str], ...]:

@@ -61,12 +61,13 @@ class Schedule(NamedTuple):
         if said is not None:
             numbers = tuple(float(part) for part in (said[2] or "").split(",") if part.strip())
             found = cls(said[1], numbers, float(said[3] or 0.1), float(said[4] or 0))
-            if found._is_possible:
+            if found.is_possible:
                 return found
         raise ValueError("constant, cosine, linear, one_cycle, wsd(0.3), step(30,60,80) or unknown")
 
     @property
-    def _is_possible(self) -> bool:
+    def is_possible(self) -> bool:
+        """Return whether its numbers are shares and milestones that can be."""
         if self.kind == "wsd":
             return len(self.numbers) <= 1 and all(0 < share <= 1 for share in self.numbers)
         if self.kind == "step":
