@@ -56,7 +56,7 @@ class Curves:
         self.shape = shape
         self.tau = np.exp(column["tau"] + seen.first)
         self.k, self.p = np.exp(column["k"]), np.exp(column["p"])
-        self.critical = np.exp(column["critical"] + seen.middle_batch)
+        self.critical = np.exp(column["critical"] + seen.usual_critical)
         self.small = np.exp(column["small"] + seen.middle_batch)
         self.turn, self.turn_at = np.exp(column["turn"]), np.exp(column["turn_at"]) * self.tau
         self.anneal, self.fade = np.exp(column["anneal"]), 1 / (1 + np.exp(-column["fade"]))

@@ -25,7 +25,7 @@ UNUSUAL = 0.2  # share of jobs unlike the recorded ones: set by hand, more of it
 _JITTER = 1e-9  # added to the diagonal of covariances before they are factored
 # Means and deviations before anything was fitted: what the fit shrinks to, as ten families of tasks would.
 _FIRST: Mapping[str, tuple[float, float]] = {
-    **{"rise": (0.0, 0.5), "tau": (0.7, 1.4), "k": (0.0, 0.4), "p": (0.0, 0.7), "critical": (1.5, 1.5)},
+    **{"rise": (0.0, 0.5), "tau": (0.7, 1.4), "k": (0.0, 0.4), "p": (0.0, 0.7), "critical": (-1.0, 1.5)},
     **{"small": (-3.5, 1.5), "turn": (-5.0, 2.0), "turn_at": (2.0, 1.0), "anneal": (-1.6, 0.6), "fade": (-1.0, 1.2)},
     **{"batch_pace": (-2.0, 0.8), "batch_level": (-3.2, 0.8), "run_pace": (-2.8, 1.0), "run_level": (0.0, 0.8)},
     **{"run_wander": (-3.0, 0.9), "law_pace": (-1.6, 0.8), "law_level": (-2.7, 0.8), "length_level": (0.7, 0.8)},
