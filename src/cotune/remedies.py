@@ -92,8 +92,6 @@ def _with_flag(error: CotuneError) -> str:
 
 
 _WORDS = {
-    "refused": ": ask for another with cotune plan, or give this run its goal: cotune run --target ... --deadline ...",
-    "refused_before": ": ask again with cotune plan; cotune run --plan {older} runs the one before, for {older_goal}",
     "unsure_from_scratch": ": drop --from-scratch, or ask for less: cotune plan --from-scratch",
     "profile": ": cotune profile",
     "profile_longer": ": cotune profile --budget 5m (the job must report its metric)",

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import pty
+import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,6 +93,23 @@ def environment(folder: Path) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("COTUNE")}
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     return kept | {"PATH": path, "XDG_DATA_HOME": str(folder / "data")}
+
+
+def on_terminal(folder: Path, *words: str, answer: str) -> tuple[int, str]:
+    """Run the command line on a terminal, answer its question, and return its exit code and all that it said."""
+    ours, theirs = pty.openpty()
+    argv = [sys.executable, "-m", "cotune", *words]
+    with subprocess.Popen(
+        argv, cwd=folder, env=environment(folder), stdin=theirs, stdout=theirs, stderr=theirs
+    ) as done:
+        os.close(theirs)
+        os.write(ours, f"{answer}\n".encode())
+        said = b""
+        with contextlib.suppress(OSError):  # the end of a terminal
+            while part := os.read(ours, 4096):
+                said += part
+    os.close(ours)
+    return done.returncode, said.decode(errors="replace")
 
 
 def cotune(folder: Path, *words: str) -> Done:

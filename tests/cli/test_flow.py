@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from cli.jobs import JOB, TRAINING, checkpointing, cotune, environment, script
+from cli.jobs import JOB, TRAINING, checkpointing, cotune, environment, on_terminal, script
 from cotune.cli.app import app, verbs
 from cotune.cli.verbs.profile import sum_up
 from cotune.errors import Infeasible
@@ -170,19 +170,35 @@ def test_the_goal_that_was_planned_for_is_the_one_that_is_run(tmp_path: Path) ->
     assert ran.json["run"]["accuracy"] >= 0.85
 
 
-def test_a_run_after_a_refused_plan_ends_with_what_to_do(tmp_path: Path) -> None:
+def test_a_run_after_a_refused_plan_measures_on_the_way_to_its_goal(tmp_path: Path) -> None:
     project(tmp_path, max_epochs=4)
     assert cotune(tmp_path, "profile").code == 0
     assert cotune(tmp_path, "plan").code == 0
     assert cotune(tmp_path, "plan", "--deadline", "0.1s").code == 5
-    refused = cotune(tmp_path, "run", "--json")
-    assert refused.code == refused.json["error"]["exit_code"] == 5
-    older = re.search(r"cotune run --plan (\w+) runs the one before, for accuracy at least 0\.6$", refused.err.strip())
-    assert older, refused.err
     assert "the plan asked for last, accuracy at least 0.6 within 0.1 s, was refused" in cotune(tmp_path, "report").err
+    ran = cotune(tmp_path, "run", "--json")
+    assert ran.code == 6, "it is over its deadline, but was started"
+    assert (ran.json["goal"]["deadline"], ran.json["goal"]["target"]) == (0.1, 0.6)
+    assert "no plan for accuracy at least 0.6 within 0.1 s: the one asked for last was refused" in ran.err
+    older = re.search(
+        r"cotune run --plan (\w+) runs the one before, for accuracy at least 0\.6$", ran.err, re.MULTILINE
+    )
+    assert older, ran.err
     ran = cotune(tmp_path, "run", "--plan", older[1], "--json")
     assert ran.code == 0, ran.err
     assert ran.json["goal"]["deadline"] is None
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y", 6), ("n", 5)])
+def test_on_a_terminal_the_most_probable_plan_is_offered_after_a_refusal(
+    tmp_path: Path, answer: str, code: int
+) -> None:
+    project(tmp_path, max_epochs=4)
+    assert cotune(tmp_path, "profile").code == 0
+    assert cotune(tmp_path, "plan", "--deadline", "0.1s").code == 5
+    ended, said = on_terminal(tmp_path, "run", answer=answer)
+    assert "within 0.1 s the most probable plan, batch" in said
+    assert ended == code, said
 
 
 def test_another_project_with_the_same_command_is_history_and_trusted_less(tmp_path: Path) -> None:

@@ -13,8 +13,9 @@ the report and the exports use the same calls, so that one job has one forecast.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Unpack
+from typing import Self, Unpack
 
 from cotune.display import Display
 from cotune.errors import Infeasible, NotFound, UsageError
@@ -139,16 +140,23 @@ class Project(Workspace):
         asked = {"target": target, "deadline": deadline, "epochs": epochs}
         given = {name: value for name, value in asked.items() if value is not None}
         project = self.with_settings(job_settings.laid_over(self.settings, given)) if given else self
+        if plan is None and not (given or layout.whole or options.resume):
+            project = self.for_last_refused() or self
         project.require_command()
         if not options.resume:
             known = project.every_row() if project.recorded else project.evidence(history=False)
             refuse_target(project.settings, known.samples)
         project.warn(project.warnings((), options.seed))
         run = prepared_run(project, plan, layout, options, tuple(given))
-        if plan is None and not (options.resume or project.recorded):
+        if plan is None and run.itself is None and not (options.resume or project.recorded):
             project.warn(other_goal(project.settings, project.store, run.config))
         project.warn(of_start(project.settings, run.config))
         return run
+
+    def for_last_refused(self) -> Self | None:
+        """Return the project with the goal that a plan was asked for last, where that was refused."""
+        goal = self.last_refused
+        return self.with_settings(replace(self.settings, goal=goal)) if goal else None
 
     def predict(
         self,

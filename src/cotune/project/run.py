@@ -94,9 +94,11 @@ def prepared_run(
     `asked` names the parts of the goal that win over the plan's.
     """
     settings = project.settings
-    if plan is None and not (asked or layout.whole or options.resume):
-        require_not_refused(project)
-    plan = plan or project.store.latest_plan(settings.job)
+    refused = project.last_refused if plan is None and not (asked or layout.whole or options.resume) else None
+    if refused is not None:
+        project.display.note(_without_plan(project, refused))
+    else:
+        plan = plan or project.store.latest_plan(settings.job)
     if plan and options.from_scratch and layout == AS_PLANNED and not asked:
         require_sure_from_scratch(plan)
     if plan is None and layout == AS_PLANNED and not options.resume and _is_tunable(settings):
@@ -118,25 +120,13 @@ def prepared_run(
     return ProjectRun(project, options, config, goal, plan, left_at)
 
 
-def require_not_refused(project: Workspace) -> None:
-    """Refuse to follow an older plan, or the job file, where another goal was asked last and refused.
-
-    A run that would go for that very goal tells how likely it is to meet it, and may try.
-    """
-    job, store, unit = project.settings.job, project.store, project.settings.cluster.unit
-    refused = store.refusal(job.name, (job.fingerprint,))
-    older = store.plans(job, last=1)
-    if refused is None or (not older and refused.goal == project.settings.goal):
-        return
-    words = (
-        f"the plan that was asked for last, {goal_words(job, refused.goal, unit)}, was refused, so there is none to run"
-    )
-    raise Infeasible(
-        words,
-        remedy="refused_before" if older else "refused",
-        older=older[0].id if older else None,
-        older_goal=goal_words(job, older[0].plan.goal, unit) if older else None,
-    )
+def _without_plan(project: Workspace, refused: Goal) -> str:
+    """Return that there is no plan for the goal that was refused last, and how an older one is run."""
+    job, unit = project.settings.job, project.settings.cluster.unit
+    words = f"no plan for {goal_words(job, refused, unit)}: the one asked for last was refused"
+    for older in project.store.plans(job, last=1):
+        words += f"; cotune run --plan {older.id} runs the one before, for {goal_words(job, older.plan.goal, unit)}"
+    return words
 
 
 def require_sure_from_scratch(plan: Plan) -> None:

@@ -229,6 +229,12 @@ class Workspace:
         """Keep a plan with what it was chosen from, for a run to follow."""
         self.store.save_plan(self.settings.job, plan, self.settings.space, self.settings.cluster)
 
+    @property
+    def last_refused(self) -> Goal | None:
+        """Return the goal that a plan was asked for last, where that was refused."""
+        refused = self.store.refusal(self.settings.job.name, (self.settings.job.fingerprint,))
+        return refused.goal if refused else None
+
     def save_refusal(self) -> None:
         """Keep that the goal was refused: a run follows no plan that was made for another one before."""
         self.store.save_refusal(self.settings.job, self.settings.goal)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated, Any
+
+import typer
 
 from cotune.cli import options
 from cotune.cli.flags import JobFlags, ReplayFlags, records_as_flags
@@ -10,9 +13,11 @@ from cotune.cli.help import MEASURING, OUTPUT, SPACE, flag, rare_flag
 from cotune.cli.output import note
 from cotune.cli.run_result import account_document, show_result
 from cotune.documents import goal_words
+from cotune.errors import Infeasible
 from cotune.project.project import Project
 from cotune.project.run import ProjectRun, RunLayout, RunOptions
 from cotune.run.supervise import RunEvent
+from cotune.types import Plan
 
 
 @records_as_flags
@@ -76,7 +81,26 @@ def run(
         if plan is not None:
             asked = project.with_settings(options.as_planned(project.settings, project.store, plan))
         chosen = None if plan is None else asked.store.plan_of_id(plan).plan
+        watched = sys.stdin.isatty() and sys.stderr.isatty() and not json
+        if watched and as_planned and not (layout.whole or epochs or deadline):
+            chosen = _offered(asked)
         _carry_out(asked, asked.run(chosen, layout=layout, options=how, **goal), json=json)
+
+
+def _offered(project: Project) -> Plan | None:
+    """Return the most probable plan for a goal that was refused, if it is wanted; None where none was refused."""
+    refused = project.for_last_refused()
+    try:
+        return refused.plan() if refused else None
+    except Infeasible as error:
+        plan = error.facts.get("plan")
+        goal = goal_words(project.settings.job, refused.settings.goal, project.settings.cluster.unit) if refused else ""
+        if not isinstance(plan, Plan):
+            raise
+        words = f"for {goal} the most probable plan, {plan.config}, has P(met) {plan.probability:.2f}; start it?"
+        if not typer.confirm(words, err=True):
+            raise
+        return plan
 
 
 def _measures_itself(project: Project, replay: ReplayFlags) -> bool:
