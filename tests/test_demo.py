@@ -20,7 +20,7 @@ def demo(monkeypatch: pytest.MonkeyPatch) -> Any:
     return importlib.import_module("demo")
 
 
-@pytest.mark.parametrize(("name", "target"), [("cifar10dnn-cifar10-nodes", 0.6), ("resnet18-svhn-slices", 0.85)])
+@pytest.mark.parametrize(("name", "target"), [("cifar10dnn-cifar10-nodes", 0.6), ("lenet5-mnist-nodes", 0.98)])
 def test_the_plan_has_several_workers_between_a_cheaper_late_one_and_a_dearer_early_one(
     demo: Any, name: str, target: float
 ) -> None:

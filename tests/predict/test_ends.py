@@ -80,5 +80,5 @@ def test_a_network_that_is_stuck_or_told_by_few_examples_shows_none(values: list
 def test_no_reward_beyond_its_bound_is_expected() -> None:
     job = Job("pole", metric="reward")
     assert _assessed(job, POLE, Goal(250, deadline=1000, max_epochs=100)).probability[0] == 0
-    assert _assessed(job, POLE, Goal(200, deadline=1000, max_epochs=100)).probability[0] > 0.4
+    assert _assessed(job, POLE, Goal(200, deadline=1000, max_epochs=100)).probability[0] > 0.2
     assert _assessed(job, POLE[:30], Goal(190, deadline=1000, max_epochs=100)).probability[0] > 0.5
