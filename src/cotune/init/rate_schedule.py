@@ -63,9 +63,7 @@ class ScriptSchedule:
         """Return the schedule, and the code that says so; None where there is none."""
         calls = sorted((node for node in self.nodes if isinstance(node, ast.Call)), key=lambda call: call.lineno)
         found: list[tuple[Schedule, ast.AST]] = [(told, call) for call in calls for told in self._called(call)]
-        warmup = max((told.warmup for told, _ in found), default=0.0) or max(
-            map(self._place, self._named(_WARMUP)), default=0.0
-        )
+        warmup = max((told.warmup for told, _ in found), default=0.0) or self._stated(_WARMUP)
         if not found:
             found = list(self._by_hand())[:1]
             warmup = found[0][0].warmup if found else warmup
@@ -137,7 +135,7 @@ class ScriptSchedule:
                     factor = re.search(r"([\d.]+) \*\* \(|\*= ([\d.]+)", text)
                     return self._steps(places, float(factor[1] or factor[2]) if factor else 0.1)
                 case ast.BinOp(left=done, op=ast.Div(), right=length):
-                    share = self._share(length)
+                    share = self._share(self._place(length))
                     if " - " in ast.unparse(done):
                         late = max(late, 1 - share if _EARLY <= 1 - share < 1 else 0.0)
                     else:
@@ -145,8 +143,8 @@ class ScriptSchedule:
         kind = "cosine" if "cos(" in text else "unknown" if "**" in text else "wsd" if late else "linear"
         if kind == "linear" and not (" - " in text and " / " in text):
             return Schedule("constant", warmup=early) if early else None
-        stated = max(map(self._place, self._named(_WARMUP)), default=0.0) if "warm" in text else 0.0
-        return Schedule(kind, (round(1 - late, 2),) if kind == "wsd" else (), warmup=early or stated)
+        early = early or ("warm" in text and self._stated(_WARMUP)) or 0.0
+        return Schedule(kind, (round(1 - late, 2),) if kind == "wsd" else (), warmup=early)
 
     def _steps(self, node: ast.expr | None, factor: float) -> Schedule:
         """Return a rate that falls at milestones, or at regular intervals."""
@@ -163,15 +161,13 @@ class ScriptSchedule:
 
     def _wsd(self, kind: str, decay: ast.expr | None = None) -> Schedule:
         """Return a schedule that is only named; of wsd with the share that a setting states."""
-        decay = decay or next(self._named(_DECAY), None)
-        share = round(self._share(decay), 2) if kind == "wsd" else 0.0
-        return Schedule(kind, (share,) if 0 < share < 1 else ())
+        share = round(self._share(self._place(decay) or self._stated(_DECAY)), 2)
+        return Schedule(kind, (share,) if kind == "wsd" and 0 < share < 1 else ())
 
-    def _named(self, wanted: re.Pattern[str]) -> Iterator[ast.expr]:
-        return (ast.Name(name) for name in self.assigned if wanted.search(name))
+    def _stated(self, wanted: re.Pattern[str]) -> float:
+        return max((self._place(node) for name, node in self.assigned.items() if wanted.search(name)), default=0.0)
 
-    def _share(self, node: ast.expr | None) -> float:
-        place = self._place(node)
+    def _share(self, place: float) -> float:
         return place if place < 1 else round(place / self.whole[self.unit], 3)
 
     def _place(self, node: ast.expr | None, usual: float = 0.0) -> float:
