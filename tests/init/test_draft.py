@@ -231,6 +231,9 @@ def test_a_file_of_settings_says_the_schedule_and_a_job_in_steps_counts_its_warm
     words = ("--config", "c.yaml", "--steps", "{steps}", "--batch-size", "{batch_size}")
     drafted, _ = _drafted("print('step 1 loss 2.0')", tmp_path, *words)
     assert "schedule: wsd      # c.yaml\nwarmup: 100      # steps\n" in drafted.text
+    (tmp_path / "c.yaml").write_text("epochs: 20\nbatch_size: 16\nlr_scheduler: cosine\nwarmup_steps: 100\n")
+    drafted, settings = _drafted("print('epoch 1 loss 2.0')", tmp_path, *words[:2], "--epochs", "{epochs}", *words[4:])
+    assert settings.job.schedule == "cosine", "a hundred steps are no number of epochs"
 
 
 def test_the_command_wins_over_the_schedule_of_the_script_and_one_without_a_length_is_unknown(tmp_path: Path) -> None:

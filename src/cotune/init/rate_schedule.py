@@ -93,7 +93,7 @@ class ScriptSchedule:
         kind, place = _kind(name), 2 if name.startswith("get_") else 1
         if name == "get_scheduler":
             kind, place = _kind(getattr(of(0, "name"), "value", "")), 3
-        warmup = self._place(of(place - 1, "num_warmup_steps")) if place > 1 else 0.0
+        warmup = self._place(of(place - 1, "num_warmup_steps"), unit="steps") if place > 1 else 0.0
         if name == "LambdaLR":
             code = of(1, "lr_lambda") or call
             yield self._written(self.functions.get(getattr(code, "id", ""), code)) or Schedule("unknown")
@@ -165,19 +165,23 @@ class ScriptSchedule:
         return Schedule(kind, (share,) if kind == "wsd" and 0 < share < 1 else ())
 
     def _stated(self, wanted: re.Pattern[str]) -> float:
-        return max((self._place(node) for name, node in self.assigned.items() if wanted.search(name)), default=0.0)
+        found = [(name, node) for name, node in self.assigned.items() if wanted.search(name)]
+        units = ["epochs" if "epoch" in name else "steps" if re.search("step|iter", name) else "" for name, _ in found]
+        places = [self._place(node, unit=unit) for (_, node), unit in zip(found, units, strict=True)]
+        return max(places, default=0.0)
 
     def _share(self, place: float) -> float:
         return place if place < 1 else round(place / self.whole[self.unit], 3)
 
-    def _place(self, node: ast.expr | None, usual: float = 0.0) -> float:
+    def _place(self, node: ast.expr | None, usual: float = 0.0, unit: str = "") -> float:
         """Return a place in a run: below 1 a share of it, else counted as the job counts; 0 where it is not known."""
         first, later = self._number(node, usual), self._number(node, usual, _LONGER)
         if later > first:
             wholes = (*self.whole.values(), self.whole["epochs"] * _BATCHES)
             share = later / _LONGER / min((one for one in wholes if one >= first), default=math.inf)
             return min(round(share, 3), 0.999)
-        return first if first <= _FAR * self.whole[self.unit] else 0.0
+        known = first <= _FAR * self.whole[self.unit] and unit in ("", self.unit)
+        return first if first < 1 or known else 0.0
 
     def _number(self, node: ast.expr | None, usual: float, times: int = 1) -> float:
         found = value_of(node, self.assigned, times)
