@@ -25,8 +25,7 @@ from cotune.dashboard.what_if import WhatIf, findings
 from cotune.documents import forecast_document
 from cotune.errors import Infeasible, NotFound, OverBudget, UsageError
 from cotune.jobfile.settings import load
-from cotune.project.run import RunLayout, RunOptions, require_not_refused
-from cotune.remedies import explained
+from cotune.project.run import RunLayout, RunOptions
 from cotune.reports import find
 from cotune.space import Configs
 from cotune.store import open_store
@@ -288,29 +287,15 @@ def test_a_run_after_a_refused_plan_follows_no_older_one(folder: Path) -> None:
         older = project.plan(target=0.6)
         with pytest.raises(Infeasible):
             project.plan(target=0.999)
-        with pytest.raises(Infeasible, match=r"accuracy at least 0\.999 within 30 min 00 s, was refused") as refused:
-            project.run()
-        assert refused.value.facts["older_goal"] == "accuracy at least 0.6 within 30 min 00 s"
-        assert project.run(project.store.plan_of_id(str(refused.value.facts["older"])).plan).plan == older
+        assert project.last_refused == replace(older.goal, target=0.999)
+        assert project.run(older).plan == older
         assert project.run(target=0.7).goal.target == 0.7
         assert project.run(layout=RunLayout(workers=1, batch_size=32)).config == Config.data_parallel(32, 1, "t4")
         again = project.plan(target=0.6)
+        assert project.last_refused is None
         assert project.run().plan == again
     shown = command("report")
     assert shown["plan"]
-
-
-def test_a_run_after_a_refused_plan_does_not_take_the_goal_of_the_job_file(folder: Path) -> None:
-    with cotune.open(folder / "cotune.yaml") as project:
-        with pytest.raises(Infeasible):
-            project.plan(target=0.999)
-        with pytest.raises(Infeasible, match="was refused") as refused:
-            project.run()
-        assert explained(refused.value).endswith("cotune run --target ... --deadline ...")
-    (folder / "cotune.yaml").write_text(JOB.replace("at_least: 0.8", "at_least: 0.999"))
-    with cotune.open(folder / "cotune.yaml") as project:
-        assert project.store.refusal("net", (project.settings.job.fingerprint,)) is not None
-        require_not_refused(project)  # the goal of the job file is the one that was asked
 
 
 def test_a_plan_that_is_sure_enough_only_when_continued_is_not_trained_from_scratch(folder: Path) -> None:
