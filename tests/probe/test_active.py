@@ -105,23 +105,6 @@ def test_a_curve_is_not_cut_short_by_layouts_that_no_device_is_there_for(recordi
     assert design._cap(batch, np.ones(len(design._listed)), float("inf")) == 30
 
 
-def test_what_was_spent_in_vain_speaks_against_hoping_on_and_what_was_paid_before_does_not(
-    recording: Recording, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tight = Truth(recording).goals()[0]
-    goal = replace(tight, deadline=0.85 * (tight.deadline or 0.0))  # a little too early for any config
-    spent = sum(sample.device_seconds for sample in measured(recording, goal))
-    monkeypatch.setattr(ActiveDesign, "_spent", lambda *_: 0.0)
-    unmoved = sum(sample.device_seconds for sample in measured(recording, goal))
-    assert 0 < spent <= unmoved
-    monkeypatch.undo()
-    samples = [replace(sample, id=str(place)) for place, sample in enumerate(measured(recording, goal))]
-    space = recording.space(with_accuracy=True)
-    earlier = design_for(recording.job, goal, space, recording.cluster, samples[:-1])
-    assert isinstance(earlier, ActiveDesign)
-    assert earlier._spent(samples) == pytest.approx(samples[-1].device_seconds)
-
-
 def test_a_goal_that_nothing_meets_yet_is_tried_as_long_as_a_run_may_be() -> None:
     def annealed(batch: int, values: tuple[float, ...], length: int) -> Sample:
         curve = tuple(Evaluation(at + 1.0, value, at + 1.0) for at, value in enumerate(values))

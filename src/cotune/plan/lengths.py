@@ -29,5 +29,6 @@ def lengths(learning: Learning, goal: Goal, needed: Floats, cap: Floats) -> Floa
     longest = np.zeros(len(needed))
     np.maximum.at(longest, learning.recipe, cap)
     wanted = np.minimum(np.where(np.isfinite(enough), enough, goal.max_epochs), longest)
-    whole = np.ceil(wanted / learning.grain) * learning.grain
-    return np.asarray(np.clip(whole, learning.grain, max(goal.max_epochs, learning.grain)))
+    grain = np.maximum(learning.steps, learning.grain)  # a run ends with an evaluation, and has one at least
+    most = np.maximum(np.floor(goal.max_epochs / grain), 1.0)
+    return np.asarray(np.clip(np.ceil(wanted / grain * (1 - 1e-9)), 1.0, most) * grain)

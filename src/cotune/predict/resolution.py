@@ -39,13 +39,21 @@ class Rhythm:
         share = 1.0 if self.global_batch is None else global_batch / self.global_batch
         return np.asarray(self.gap * share * np.ones(len(global_batch)))
 
+    def _whole(self, gaps: Floats) -> Floats:
+        """Return the least whole number of grains, or nearly, after some gaps: a run ends with an evaluation."""
+        assert self.grain is not None
+        times = np.arange(1, _MOST_IN_EPOCH + 1)[:, None]
+        off = np.abs(times * gaps / self.grain - np.round(times * gaps / self.grain))
+        return np.asarray(gaps * times[np.argmax(off < _WHOLE, axis=0)][:, 0])
+
     def steps(self, global_batch: Ints, most: float) -> Floats:
         """Return the parts after which a forecast speaks of accuracy: none are longer than a whole run."""
         gaps = self.gaps(global_batch)
         if not self.live:
             return np.ones(len(gaps))
         if self.grain is not None:
-            found = self.grain / np.clip(np.round(self.grain / gaps), 1, _MOST_IN_EPOCH * self.grain)
+            often = self.grain / np.clip(np.round(self.grain / gaps), 1, _MOST_IN_EPOCH * self.grain)
+            found = np.where(gaps > self.grain, self._whole(gaps), often)
         elif self.counting.parts == 1:
             often = 1 / np.clip(np.round(1 / gaps), 1, _MOST_IN_EPOCH)
             found = np.where(gaps <= _OFTEN, often, np.maximum(np.round(gaps), 1.0))

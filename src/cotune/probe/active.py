@@ -9,8 +9,7 @@
            price(x) = what its probe costs x P(x does not win)    a winner's probe is continued
 
        measure the x of the largest  gain - WEIGHT price  and go on with 3
-       where nothing meets the goal, first the recipe at which the job's learning rate is known: its user's own; and
-       the price counts 1 + S / C times: what was spent in vain, S, speaks against hoping on
+       where nothing meets the goal, first the recipe at which the job's learning rate is known: its user's own
     4  when none is worth it: measure the plan itself, and go on with 3, or stop when it is. At a fixed learning rate
        3 expects of larger batches what it would of a scaled rate, and 4 what the plan will
 
@@ -32,7 +31,7 @@ import numpy as np
 
 from cotune.plan.assess import Assessment, assess
 from cotune.plan.draws import runs
-from cotune.plan.rates import cost_of, rates
+from cotune.plan.rates import rates
 from cotune.predict.learn import forecaster
 from cotune.probe.design import MOST_TIME_EPOCHS, Chooser, Design, Probe, first_length
 from cotune.probe.first_curve import MARGIN, least_wasted
@@ -44,7 +43,7 @@ FIRST_TIMES = 5
 SHORT = 0.25  # epochs that a first probe of seconds should not exceed, where there is a choice
 WEIGHT = 0.6  # of the price of a probe, since a plan is used more than once; chosen on all goals of Pollux and MLPerf
 LEAST_GAIN = 0.05  # of the plan's cost, below which nothing more is measured
-MISSING = 2.0  # what a goal that is missed costs, in runs of the plan
+MISSING = 4.0  # what a goal that is missed costs, in runs of the plan: of 2 and 4, as 4 refuses fewer of our own
 NEAR_LENGTH = 2  # times the length of an annealed run: ends of longer ones are not told by it
 SPARING = 6  # starts left from which a curve is not preceded by a probe of seconds
 LAST_STARTS = 2  # are kept for the plan itself
@@ -53,14 +52,11 @@ SAME_RECIPE = 0.05  # global batches as near as this (in logarithms) share their
 _OWN = "the job's own recipe, as nothing meets the goal yet"
 
 
-def design_for(job: Job, goal: Goal, space: Space, cluster: Cluster, before: Sequence[Sample] = ()) -> Chooser:
-    """Return what chooses the probes for a goal: those that decide, where there is something to decide.
-
-    `before` are samples of an earlier time, which were paid for then.
-    """
+def design_for(job: Job, goal: Goal, space: Space, cluster: Cluster) -> Chooser:
+    """Return what chooses the probes for a goal: those that decide, where there is something to decide."""
     if goal.epochs is not None or space.global_batch is not None or goal.target is None:
         return Design(job, goal, space, cluster)
-    return ActiveDesign(job, goal, space, cluster, frozenset(sample.id for sample in before))
+    return ActiveDesign(job, goal, space, cluster)
 
 
 class _Known:
@@ -73,11 +69,8 @@ class _Known:
         configs: Sequence[Config],
         batches: Ints,
         epochs: Floats,
-        *,
-        spent: float,
     ) -> None:
         self.epochs = epochs
-        self.spent = spent
         self.seconds: Mask = np.array([config in timed for config in configs], dtype=bool)
         apart = np.abs(np.log(batches[:, None] / np.array(sorted(trained), dtype=np.float64)))
         self.recipe: Mask = apart.min(axis=1, initial=np.inf) <= SAME_RECIPE
@@ -92,7 +85,6 @@ class ActiveDesign:
     goal: Goal
     space: Space
     cluster: Cluster
-    paid: frozenset[str] = frozenset()  # samples of an earlier time
 
     @cached_property
     def _spread_out(self) -> Design:
@@ -134,7 +126,7 @@ class ActiveDesign:
                 if (self._tells_length(sample, found) if first else self._decides(sample, seen))
             }
             batches, epochs = self._configs.global_batch, self._probe_epochs(samples)
-            known = _Known(timed, trained, self._listed, batches, epochs, spent=self._spent(samples))
+            known = _Known(timed, trained, self._listed, batches, epochs)
             able = self._spread_out.able(samples)
             plan = self._cheapest(found, found.feasible & able, able)
             own = None if found.feasible.any() else self._own(found, able)
@@ -181,9 +173,6 @@ class ActiveDesign:
             return plan
         better = self._worthwhile(found, plan, known, able)
         return plan if better is None else better
-
-    def _spent(self, samples: Sequence[Sample]) -> float:
-        return cost_of([sample for sample in samples if sample.id not in self.paid], self.cluster)
 
     def _own(self, found: Assessment, able: Mask) -> int | None:
         """Return the cheapest layout of the batch at which the job's learning rate is known: its user's own recipe."""
@@ -282,8 +271,6 @@ class ActiveDesign:
         """Return the config whose measurement gains the most for its price, or None when none gains enough."""
         gain, wins, epochs = self._gains(found, plan)
         price = self._prices(found.outlook.epoch_seconds, epochs, known)
-        if not found.feasible[plan]:
-            price *= 1 + known.spent / found.cost[plan]
         worth = np.where(known.both | ~able, -np.inf, gain - WEIGHT * (1 - wins) * price)
         best = int(np.argmax(worth))
         return best if worth[best] > LEAST_GAIN * found.cost[plan] else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,7 +18,6 @@ from cotune.probe.session import measure, told_when_interrupted
 from cotune.project.workspace import Workspace
 from cotune.run.engines.recorded import Recorded
 from cotune.run.launch import Engine, opened_engine
-from cotune.types import Sample
 from cotune.units import seconds
 
 
@@ -39,7 +38,7 @@ def profiled(
     with _opened(project, limits, seed) as engine:
         new = measure(
             engine,
-            _design(project, history, known, cover=cover),
+            _design(project, history, cover=cover),
             tried,
             limits,
             Path(settings.job.name) if project.recorded else project.runs_folder,
@@ -56,14 +55,14 @@ def profiled(
 def next_probe(project: Workspace, history: History | None, *, max_samples: int = 16) -> Probe | None:
     """Return what a profile would measure first now, or None where nothing is worth it."""
     known = project.store.samples(project.settings.job)
-    design = _design(project, history, known, cover=False)
+    design = _design(project, history, cover=False)
     return design.next(joined(list(informative(known))), max_samples)
 
 
-def _design(project: Workspace, history: History | None, known: Sequence[Sample], *, cover: bool) -> Chooser:
+def _design(project: Workspace, history: History | None, *, cover: bool) -> Chooser:
     settings = project.settings
     asked = (settings.job, settings.goal, settings.space, settings.cluster)
-    design: Chooser = Design(*asked) if cover and not project.recorded else design_for(*asked, known)
+    design: Chooser = Design(*asked) if cover and not project.recorded else design_for(*asked)
     return Recalling(design, history) if history else design
 
 

@@ -81,7 +81,7 @@ class RecordedLab:
         if key in self.profiles:
             self.samples[:] = self.profiles[key]
             return joined(self._all)
-        design = design_for(self.job, self.goal, space, self.cluster, self.known)
+        design = design_for(self.job, self.goal, space, self.cluster)
         seen: set[int] = set()
         while len(self.samples) < self.max_samples:
             probe = design.next(joined(self._all), self.max_samples - len(self.samples), seen)
