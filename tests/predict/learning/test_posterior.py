@@ -89,8 +89,39 @@ def test_values_on_a_coarse_grid_that_only_rise_are_a_ladder() -> None:
     assert rung_of([ladder]) == 0.05
     assert rung_of([run()]) == 0.0
     paths = Posterior([ladder], JobFacts(1.0, 0.0, rung=0.05)).paths(8.0, np.arange(1.0, 30.0))
-    assert np.abs(paths / 0.05 - np.round(paths / 0.05)).max() < 1e-6
     assert (np.diff(paths, axis=1) >= 0).all()
+    assert np.median(paths[:, 2]) >= 0.3, "a rung that was met lies below what the run reached"
+
+
+def test_a_run_that_collapsed_is_evidence_of_collapses_and_not_of_what_others_learn() -> None:
+    broken = Run(64.0, EPOCHS, np.r_[curve(EPOCHS[:5]), 0.1, 0.1, 0.1])
+    whole = [run(batch=256.0, seed=1), run(batch=32.0, seed=2)]
+    posterior, without = Posterior([broken, *whole], FACTS), Posterior([run(5), *whole], FACTS)
+    assert posterior.seen.collapsed(64.0, None) == (0.5, 5.0), "one of one, and perhaps the next"
+    ends = posterior.paths(64.0, EPOCHS, run=None)[:, -1]
+    assert 0.35 < np.mean(ends < 0.5) < 0.65
+    assert posterior.paths(64.0, EPOCHS, run=0)[:, -1].max() < 0.5, "it never comes back"
+    others = [np.median(one.paths(256.0, EPOCHS)[:, -1]) for one in (posterior, without)]
+    assert others[0] == pytest.approx(others[1], abs=0.02)
+
+
+def test_a_run_that_met_a_goal_as_early_as_predicted_does_not_make_it_less_likely() -> None:
+    """P is that of 400 draws under a sampled posterior, whose noise has a deviation of 0.03."""
+    fallen, rng = [], np.random.default_rng(3)
+    for case in range(12):
+        shown = [run(int(rng.integers(3, 9)), noise=0.01, seed=case), run(8, 256.0, noise=0.01, seed=case + 50)]
+        another = run(8, noise=0.01, seed=case + 100)
+        needed = int(rng.integers(3, 8))
+        target = float(another.values[:needed].max())
+        before, after = (
+            first_met(Posterior(runs, FACTS).paths(64.0, EPOCHS), EPOCHS, target)
+            for runs in (shown, [*shown, another.until(needed)])
+        )
+        if EPOCHS[np.argmax(another.values >= target)] <= np.median(before):
+            fallen += [(before <= by).mean() - (after <= by).mean() for by in EPOCHS[needed - 1 :]]
+    assert len(fallen) >= 10
+    assert np.mean(fallen) < 0
+    assert max(fallen) < 0.1
 
 
 def test_intervals_shrink_as_a_run_goes_on_and_hold_what_comes() -> None:

@@ -73,9 +73,12 @@ class Posterior:
         if noise:
             luck = rng.standard_normal((len(values), 1 if ends else len(epochs)))
             values += np.sqrt(variance) * luck
+        share, last = self.seen.collapsed(batch, None if fresh else number)
+        fallen = (rng.random((len(values), 1)) < share) & (epochs > last)
+        values = np.where(fallen, self.seen.value.min(), values)
         facts = self.seen.facts
         if facts.rung:
-            values = np.floor(np.maximum.accumulate(values, axis=1) / facts.rung) * facts.rung
+            values = np.maximum.accumulate(values, axis=1)
         return np.asarray(np.clip(values, facts.floor, facts.ceiling))
 
     @cached_property

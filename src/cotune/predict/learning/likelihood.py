@@ -87,7 +87,7 @@ def _factored(covariance: Floats, off: Floats) -> tuple[Floats, Floats, Floats]:
 def _bounds(curves: Curves, ends: Floats, seen: Observations) -> Floats:
     """Return the log probability that what training ends at, and begins with, keeps to the metric's bounds."""
     log = np.zeros(len(ends))
-    if np.isfinite(seen.facts.ceiling):
+    if np.isfinite(seen.facts.ceiling) and not seen.at_ceiling:
         log += log_ndtr((seen.facts.ceiling - ends) / (_AT_CEILING * seen.scale))
     if np.isfinite(seen.facts.floor):
         log += log_ndtr((ends - curves.g[:, 0] - seen.facts.floor) / (_AT_FLOOR * seen.scale))

@@ -27,6 +27,7 @@ _USUAL_EVALUATIONS = 8.0  # of the longest run
 _DOUBLING = 0.2  # of what is left to the ceiling, that twice the epochs gain, where each run was evaluated once
 _CRITICAL = 0.7  # power of the examples that critical batches grow by: 0.62 to 0.84 over 25 tasks, sources left out
 _DIVERGED = 5.0  # times what runs have risen, or usually vary: values so far below their first ones are cut
+_COLLAPSE = 0.3  # of the range of a run, lost between two evaluations: a gap that no noisy or over-fitting run shows
 _BATCH_REACH, _LAW_REACH, _RUN_REACH, _LENGTH_REACH = 3 * math.log(2), 1.0, 0.7, 0.5  # of correlations, in logarithms
 
 
@@ -40,8 +41,8 @@ class Run:
     length: float | None = None
     """Epochs that the run was told, which its schedule needs; None: up to its last evaluation."""
 
-    def until(self, count: int) -> Run:
-        """Return its first evaluations."""
+    def until(self, count: int | None) -> Run:
+        """Return its first evaluations; None: all of them."""
         return replace(self, epochs=self.epochs[:count], values=self.values[:count])
 
 
@@ -119,7 +120,11 @@ class Observations:
         self.places = _telling([run.batch for run in shown])
         shown = [shown[place] for place in self.places]
         self.facts = facts
-        self.runs = _without_divergence(shown)
+        whole = _without_divergence(shown)
+        self.collapses = [_collapse(run.values) for run in whole]
+        whole = [run.until(place) for run, place in zip(whole, self.collapses, strict=True)]
+        self.runs = [_to_ceiling(run, facts.ceiling) for run in whole]
+        self.at_ceiling = any(run.values.max() >= facts.ceiling for run in self.runs)
         if facts.rung:
             self.runs = [_on_ladder(run, facts.rung) for run in self.runs]
         each = int(np.clip(POINTS // max(len(self.runs), 1), LEAST_POINTS, POINTS_OF_RUN))
@@ -152,6 +157,12 @@ class Observations:
     def kernels(self) -> dict[str, Floats]:
         return self.sites.kernels(self.sites)
 
+    def collapsed(self, batch: float, run: int | None) -> tuple[float, float]:
+        """Return how probable it is that a fresh run of a batch, or one that was seen, collapses, and after when."""
+        same = [n for n, one in enumerate(self.runs) if (one.batch == batch if run is None else n == run)]
+        ends = [self.runs[n].epochs[-1] for n in same if self.collapses[n] is not None]
+        return len(ends) / max(len(same) + (run is None), 1), min(ends, default=math.inf)
+
     @property
     def features(self) -> Floats:
         """Return what shifts the prior's mean, beginning with 1."""
@@ -183,6 +194,21 @@ def _without_divergence(runs: Sequence[Run]) -> list[Run]:
     return [
         replace(run, values=np.maximum(np.where(np.isfinite(run.values), run.values, least), least)) for run in runs
     ]
+
+
+def _collapse(values: Floats) -> int | None:
+    """Return where a run fell at once below all that it had shown, for good; None if it did not."""
+    if len(values) < 4:
+        return None
+    lowest_before, highest_after = np.minimum.accumulate(values), np.maximum.accumulate(values[::-1])[::-1]
+    gaps = lowest_before[1:-2] - highest_after[2:-1]  # two evaluations at least on either side
+    return int(gaps.argmax()) + 2 if gaps.max() > _COLLAPSE * np.ptp(values) else None
+
+
+def _to_ceiling(run: Run, ceiling: float) -> Run:
+    """Return a run up to where it first met the ceiling, behind which it would have gone on."""
+    met = run.values >= ceiling
+    return run.until(max(int(met.argmax()) + 1, 2)) if met.any() else run
 
 
 def _on_ladder(run: Run, rung: float) -> Run:

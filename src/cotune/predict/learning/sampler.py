@@ -23,8 +23,8 @@ _ROUNDS, _EACH = 6, 250
 _WANTED = 40 + 4 * len(NAMES)  # draws that should carry weight while proposals are fitted
 _WIDENED = 0.03  # of the prior's covariance, added to proposals, halved each round
 _EXPLORED = 0.2  # of proposals, for shapes as probable as beforehand
-_MOVES = 3
-_STEP = 1.4 / len(NAMES)  # of the covariance of a Metropolis step
+_MOVES = 6
+_STEP = 0.7  # of a Metropolis step towards a fresh draw of the last proposal, which such steps keep
 _IMPOSSIBLE = -1e9
 
 
@@ -64,15 +64,14 @@ def draws_of(seen: Observations, prior: CurvePrior, count: int, rng: np.random.G
     evidence = float(np.logaddexp.reduce(weight) - np.log(len(weight)) + np.log(_ROUNDS))
     chosen = _resampled(weight, count, rng)
     theta, shape = theta[chosen], shape[chosen]
-    now = likelihood(theta, shape, seen).log + before.log_density(theta)
-    step = LogNormals((1.0,), (np.zeros(len(NAMES)),), (_STEP * covariance,))
+    now = likelihood(theta, shape, seen).log + before.log_density(theta) - guess.log_density(theta)
     for turn in range(_MOVES if len(shares) == 1 else 2 * _MOVES):
         wished, other = theta, shape
         if len(shares) > 1 and turn % 2 == 0:  # every second move is to another shape
             other = rng.choice(len(shares), count, p=believed)
         else:
-            wished = theta + step.draw(count, rng)
-        then = likelihood(wished, other, seen).log + before.log_density(wished)
+            wished = mean + np.sqrt(1 - _STEP**2) * (theta - mean) + _STEP * (guess.draw(count, rng) - mean)
+        then = likelihood(wished, other, seen).log + before.log_density(wished) - guess.log_density(wished)
         taken = np.log(rng.random(count)) < np.where(np.isfinite(then), then, _IMPOSSIBLE) - now
         theta, shape = np.where(taken[:, None], wished, theta), np.where(taken, other, shape)
         now = np.where(taken, then, now)

@@ -80,7 +80,7 @@ def travelled(shape: Shape, epochs: Floats, lengths: Floats) -> tuple[Floats, Fl
         for place in shape.milestones:
             after = np.maximum(epochs - _epochs(place, lengths), 0.0)
             lost = lost + rate * (1 - shape.floor) * after
-            rate = np.where(after > 0, shape.floor * rate, rate)
+            rate = np.where(after > _LEAST * lengths, shape.floor * rate, rate)
     elif shape.kind != "constant":
         epochs = np.minimum(epochs, lengths)
         begin = np.maximum((1 - shape.fall) * lengths, rising)
