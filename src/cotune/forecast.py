@@ -35,8 +35,8 @@ class Learning:
 
     A recipe that is evaluated less often than others has its last column repeated.
 
-    Where the learning rate falls to the end of each run, these are the ends of runs of so many epochs. `of_length` then
-    tells what runs show on their way that are told so many epochs (of each recipe): multiples of `grain`.
+    Where the learning rate falls to the end of each run, column e holds the end of a run of e epochs. `of_length` then
+    returns what runs of given lengths (one for each recipe, multiples of `grain`) show at every evaluation.
     """
 
     recipe: Ints  # the row of each config

@@ -8,9 +8,8 @@ import pytest
 from cotune.forecast import Learning
 from cotune.plan.assess import Assessment, assess
 from cotune.plan.nearest import infeasible
-from cotune.predict.annealing import contradiction, falling
 from cotune.predict.learn import forecaster
-from cotune.predict.learning.schedules import candidates, travelled
+from cotune.predict.learning.schedules import candidates, contradiction, falling, travelled
 from cotune.space import Configs
 from cotune.types import Cluster, Config, Evaluation, Floats, Goal, Job, Sample
 

@@ -198,7 +198,7 @@ def _records(file: JobFile, folder: Path, source: str) -> Settings:
         where=_where(engine, settings),
         log=_log(file, source),
         counting=counting,
-        schedule=_schedule(file, examples, counting, source),
+        schedule=_schedule(file, examples, counting, source) if file.schedule or file.warmup is not None else None,
         scaling="unknown" if rate is None else "scaled" if rule_power(rate.rule) > 0 else "fixed",
         framework=file.framework,
         reads=tuple(file.reads),
@@ -255,10 +255,8 @@ def _length(file: JobFile, command: tuple[str, ...], source: str) -> tuple[int |
     return file.examples, file.epochs or file.max_epochs, ProgressUnit(unit, 1.0, file.sequence)
 
 
-def _schedule(file: JobFile, examples: int | None, counting: ProgressUnit, source: str) -> str | None:
+def _schedule(file: JobFile, examples: int | None, counting: ProgressUnit, source: str) -> str:
     """Return the schedule with its milestones and warm-up in parts; below 1 they are shares of a run."""
-    if file.schedule is None and file.warmup is None:
-        return None
     told = Schedule.read(file.schedule or "unknown")
     counted = partial(_in_parts, file, examples, counting, source)
     milestones = tuple(map(counted, told.numbers)) if told.kind == "step" else told.numbers

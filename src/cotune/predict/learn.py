@@ -24,6 +24,7 @@ from cotune.layouts import LayoutModel, layout_law
 from cotune.predict import (
     ACCURACY,
     SECONDS,
+    AccuracyModel,
     AccuracyPredictor,
     SecondsModel,
     SecondsPredictor,
@@ -31,13 +32,12 @@ from cotune.predict import (
     WithErrors,
     WithRemark,
 )
-from cotune.predict.annealing import contradiction, falling
+from cotune.predict.learning.job_runs import Recipes
 from cotune.predict.learning.outlook import DRAWS, LearningOutlook, fitted_outlook
-from cotune.predict.learning.recipes import Recipes
+from cotune.predict.learning.schedules import contradiction, falling
 from cotune.predict.memory import MemoryLaw
 from cotune.predict.resolution import Rhythm, rhythm_of
-from cotune.predict.returned import require_accuracy, require_seconds
-from cotune.predict.samples import KEPT, curves, failing, timed
+from cotune.predict.samples import KEPT, curves, failing, timed, timings
 from cotune.predict.seconds import SecondsOutlook, seconds_outlook
 from cotune.predict.starts import at_last_load, engine_start, load_words
 from cotune.predict.successes import successes
@@ -312,7 +312,7 @@ def _seconds(
     if not isinstance(chosen, SecondsPredictor):
         raise UsageError(f"predictor {name!r} does not predict time; {SECONDS} does")
     model = chosen.fit_seconds(job, known)
-    require_seconds(name, model, known)
+    _require_seconds(name, model, known)
     configs = len({sample.config for sample in known})
     assumed = configs == 1 and not isinstance(model, LayoutModel)
     reason = f"time by {_remark(model, name, configs)}"
@@ -349,7 +349,7 @@ def _accuracy(
     fitted = chosen.fit_accuracy(job, samples)
     if isinstance(fitted, LearningOutlook):
         return fitted, f"accuracy by {name}{fitted.recipes}", False
-    require_accuracy(name, fitted, job, samples)
+    _require_accuracy(name, fitted, job, samples)
     remark = f"; {fitted.remark}" if isinstance(fitted, WithRemark) else ""
     outlook = fitted_outlook(fitted, job, samples, Recipes(-1.0 if by_worker else 0.0))
     return outlook, f"accuracy by {name}{remark}", by_worker
@@ -359,3 +359,27 @@ def _per_node(cluster: Cluster, known: Sequence[Sample]) -> int | None:
     """Return how many workers a node of the device with the most samples holds."""
     usual = Counter(sample.config.device for sample in known).most_common(1)[0][0]
     return next((device.per_node for device in cluster.devices if device.name == usual), None)
+
+
+def _require_seconds(name: str, model: SecondsModel, samples: Sequence[Sample]) -> None:
+    """Refuse a predictor by whose model a measured config takes no time, or none that is a number."""
+    measured = timings(timed(samples))
+    with np.errstate(all="ignore"):
+        found = np.asarray(model.predict(measured.configs), dtype=np.float64)
+    _require_numbers(name, found, found > 0, measured.configs, "positive seconds")
+
+
+def _require_accuracy(name: str, model: AccuracyModel, job: Job, samples: Sequence[Sample]) -> None:
+    """Refuse a predictor by whose model a trained config comes to no number."""
+    trained = [sample for sample in samples if curves(job, [sample], least_points=0)]
+    configs = Configs.of([sample.config for sample in trained])
+    with np.errstate(all="ignore"):
+        found = np.asarray(model.predict(configs, np.ones(1)), dtype=np.float64).reshape(configs.length, -1)[:, -1]
+    _require_numbers(name, found, np.isfinite(found), configs, "a number")
+
+
+def _require_numbers(name: str, found: Floats, good: Mask, configs: Configs, expected: str) -> None:
+    wrong = np.flatnonzero(~(good & np.isfinite(found)))
+    if len(wrong):
+        where = configs[int(wrong[0])]
+        raise UsageError(f"predictor {name!r} returned {found[wrong[0]]:g} for {where}, where it should be {expected}")

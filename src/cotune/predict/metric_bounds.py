@@ -54,11 +54,5 @@ def shown_bound(curves: Sequence[Floats]) -> float:
     best = max(float(values.max()) for values in curves)
     shown = Counter(np.concatenate(curves).tolist())
     others = max((count for value, count in shown.items() if value != best), default=0)
-    risen = any(_rises_to(values, best) for values in curves)
-    return best if risen and shown[best] >= _TIES * max(1, others) else np.inf
-
-
-def _rises_to(accuracy: Floats, best: float) -> bool:
-    """Return whether a curve shows some lower values before a best one."""
-    first = np.flatnonzero(accuracy == best)[:1]
-    return len(first) > 0 and len(set(accuracy[: first[0]].tolist())) >= _TIES
+    rises = [len(set(values[: int((values == best).argmax())].tolist())) for values in curves if best in values]
+    return best if max(rises) >= _TIES and shown[best] >= _TIES * max(1, others) else np.inf

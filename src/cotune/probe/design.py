@@ -22,7 +22,7 @@ import numpy as np
 from cotune import progress
 from cotune.layouts import layout_law
 from cotune.plan.rates import rates
-from cotune.predict.annealing import falling
+from cotune.predict.learning.schedules import falling
 from cotune.predict.memory import MemoryLaw
 from cotune.predict.samples import failing
 from cotune.probe.gain import ProbeGain

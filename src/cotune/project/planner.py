@@ -20,8 +20,8 @@ from cotune.forecast import Forecaster, Outlook
 from cotune.plan import Search
 from cotune.plan.assess import Assessment, assess
 from cotune.plan.choose import decide
-from cotune.predict.annealing import continuable
 from cotune.predict.evidence import PREDICTORS, Evidence, Predictors
+from cotune.predict.learning.schedules import continuable
 from cotune.space import Configs, Space
 from cotune.types import RECORDED, Cluster, Config, Forecast, Goal, Job, Plan
 

@@ -18,8 +18,8 @@ from cotune.documents import goal_words
 from cotune.errors import EngineError, Infeasible, NotFound, UsageError
 from cotune.forecast import LEAST_EVALUATIONS
 from cotune.jobfile.settings import Settings
-from cotune.predict.annealing import continuable
 from cotune.predict.countdown import Countdown, expected_end, usual_scatter
+from cotune.predict.learning.schedules import continuable
 from cotune.predict.samples import informative
 from cotune.probe.outcome import readable
 from cotune.probe.self_change import SelfChange

@@ -9,8 +9,8 @@ from scipy.stats import multivariate_normal
 from cotune.predict.learning import CurvePrior, JobFacts, Posterior, Run, first_met
 from cotune.predict.learning.family import NAMES
 from cotune.predict.learning.job_runs import rung_of
-from cotune.predict.learning.likelihood import likelihood
 from cotune.predict.learning.observations import POINTS_OF_RUN, Observations
+from cotune.predict.learning.sampler import likelihood
 from cotune.predict.learning.schedules import CONSTANT, Shape, candidates, travelled
 
 EPOCHS = np.arange(1.0, 9.0)

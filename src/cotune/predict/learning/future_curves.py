@@ -12,10 +12,9 @@ from functools import cached_property
 import numpy as np
 
 from cotune.predict.learning.family import EFFECTS
-from cotune.predict.learning.likelihood import FREE
 from cotune.predict.learning.observations import JobFacts, Observations, Run, Sites
 from cotune.predict.learning.prior import CurvePrior, shipped
-from cotune.predict.learning.sampler import draws_of
+from cotune.predict.learning.sampler import FREE, draws_of
 from cotune.types import Floats
 
 DRAWS = 400

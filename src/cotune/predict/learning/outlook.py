@@ -16,12 +16,11 @@ from functools import lru_cache
 import numpy as np
 
 from cotune.checkpoints import Resumable, joined
-from cotune.forecast import Learning, Sources, standard_draws
+from cotune.forecast import Learning, standard_draws
 from cotune.predict import AccuracyModel
 from cotune.predict.learning.future_curves import Posterior
-from cotune.predict.learning.job_runs import posterior_of, run_of
+from cotune.predict.learning.job_runs import Recipes, posterior_of, run_of
 from cotune.predict.learning.prior import CurvePrior
-from cotune.predict.learning.recipes import Recipes
 from cotune.predict.resolution import Rhythm
 from cotune.predict.samples import LearningCurve, curve_of
 from cotune.space import Configs
@@ -89,7 +88,7 @@ class LearningOutlook:
         pasts = list(self.past.values())
 
         def table(lengths: Floats | None) -> Floats:
-            """Return what runs of each row show that are told so many epochs; the ends of runs where none is said."""
+            """Return what runs of given lengths show, one for each row; without lengths the ends of runs."""
             rows = []
             for place, count in enumerate(counts.tolist()):
                 epochs = steps[place] * np.arange(1.0, count + 1)
@@ -103,10 +102,12 @@ class LearningOutlook:
                 rows.append(np.pad(shown, ((0, 0), (0, int(counts.max()) - shown.shape[1])), mode="edge"))
             return np.stack(rows)
 
+        outside: Mask = (batch < self.batches[0]) | (batch > self.batches[-1])
+        source = np.where(np.isin(batch, self.batches), "measured", np.where(outside, "extrapolated", "interpolated"))
         found = Learning(
             recipe=row.ravel().astype(np.int64),
             shown=table(None),
-            source=self._source(batch),
+            source=source.astype(object),
             told=np.exp2(np.interp(np.log2(batch), np.log2(self.batches), np.log2(self.ends))),
             step=steps,
             grain=self.grain,
@@ -123,11 +124,6 @@ class LearningOutlook:
         few = others[np.linspace(0, len(others) - 1, _MOST_RECIPES).round().astype(np.int64)]
         nearest = few[np.abs(np.log(batch)[:, None] - np.log(few)).argmin(axis=1)]
         return np.where(np.isin(batch, self.batches), batch, nearest)
-
-    def _source(self, batch: Floats) -> Sources:
-        outside: Mask = (batch < self.batches[0]) | (batch > self.batches[-1])
-        between = np.where(outside, "extrapolated", "interpolated")
-        return np.where(np.isin(batch, self.batches), "measured", between).astype(object)
 
     def _going_on(self, batch: float, epochs: Floats, number: int, curve: LearningCurve) -> Floats:
         """Return what a run shows that goes on from one that was seen."""
