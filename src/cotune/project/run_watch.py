@@ -64,7 +64,7 @@ class PlannedOdds:
             self.belief = self.odds = None
             return
         begun = self.clock()
-        if begun < self._resting:
+        if begun < self._resting and sample.curve[-1].epoch < self.length:
             return
         self._evaluations = evaluations
         *before, run = joined((*self.known, *self._starts.values()))

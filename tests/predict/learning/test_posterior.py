@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
@@ -66,6 +68,14 @@ def test_a_schedule_named_with_its_numbers_has_one_shape() -> None:
     for length in (90.0, 200.0):
         _, rate = travelled(steps, np.array([29.0, 31.0, 61.0]), np.full(3, length))
         assert rate == pytest.approx([1.0, 0.1, 0.01]), "milestones are where they are, however long a run is"
+
+
+def test_a_constant_rate_after_a_warm_up_does_not_count_as_one_that_falls() -> None:
+    plain, warm = (
+        Observations([run()], replace(FACTS, schedule=schedule)).features
+        for schedule in ("constant", "constant warmup(0.1)")
+    )
+    assert plain.tolist() == warm.tolist()
 
 
 @pytest.mark.parametrize("count", [3, 20, 21, 57, 1000])

@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 
 from cotune.predict.learning.schedules import candidates, travelled
-from cotune.types import Floats, Ints
+from cotune.types import Floats, Ints, Schedule
 
 POINTS, POINTS_OF_RUN, LEAST_POINTS = 40, 20, 3
 MOST_RUNS = 16
@@ -168,7 +168,7 @@ class Observations:
         """Return what shifts the prior's mean, beginning with 1."""
         examples = self.facts.examples
         steps = math.log(examples) - self.middle_batch if examples else _USUAL_STEPS
-        scheduled = self.facts.schedule is not None and self.facts.schedule != "constant"
+        scheduled = self.facts.schedule is not None and Schedule.read(self.facts.schedule).kind != "constant"
         flags = (self.facts.fixed_rate, self.facts.falls, scheduled, self.facts.schedule is None)
         most = max(len(run.epochs) for run in self.runs)
         sizes = np.clip(((steps - _USUAL_STEPS) / 2, math.log(most / _USUAL_EVALUATIONS)), -2, 2)
