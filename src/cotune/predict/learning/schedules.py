@@ -108,7 +108,7 @@ def _epochs(place: float, lengths: Floats) -> Floats:
 def falling(job: Job, samples: Sequence[Sample]) -> str | None:
     """Return how a job's rate falls to the end of each run: as is said, or as samples show; None where it does not."""
     if contradiction(job, samples):
-        return "cosine"
+        return "unknown"
     return job.schedule if job.schedule and Schedule.read(job.schedule).ends_with_run else None
 
 
