@@ -143,7 +143,8 @@ class Assessment:
         learnt = self._learnt(row, taken)
         until = learnt if self.goal.target is not None and learnt else "measured"
         weakest = _weakest(source, until)
-        seconds, cost, pace, epochs = _quantiles(spent, spent * self.rate[row], self.outlook.pace(one)[0], more)
+        seconds, cost, pace = _quantiles(spent, spent * self.rate[row], self.outlook.pace(one)[0])
+        low, mid, high = np.quantile(more, (LOW, MID, HIGH), method="inverted_cdf").tolist()
         return Forecast(
             config=self.outlook.configs[row],
             epochs=int(self.epochs[row]),
@@ -153,7 +154,7 @@ class Assessment:
             accuracy=self._accuracy(row, taken, learnt),
             best=None if trained else replace(self, outlook=self.learnt)._best(row),
             probability=float(self.met(one, spent[None, :]).mean()) if trained else float(self.probability[row]),
-            epochs_needed=Quantity(*epochs, until, "epochs"),
+            epochs_needed=Quantity(low, mid, high, until, "epochs"),
             **self._memory(row),
         )
 
