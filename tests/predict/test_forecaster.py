@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -103,6 +104,12 @@ def test_a_predictor_of_the_other_quantity_is_refused() -> None:
         forecaster(JOB, samples, CLUSTER, predictor="posterior")
     with pytest.raises(UsageError, match="does not predict accuracy"):
         forecaster(JOB, samples, CLUSTER, accuracy="gaussian")
+
+
+def test_a_file_that_is_no_prior_is_refused_by_name(tmp_path: Path) -> None:
+    (tmp_path / "prior.json").write_text('{"names": ["rise"]}')
+    with pytest.raises(UsageError, match=r"prior\.json is no prior of learning curves"):
+        forecaster(JOB, trained([16, 64]), CLUSTER, accuracy=f"posterior(prior='{tmp_path}/prior.json')")
 
 
 def test_without_curves_there_is_no_accuracy() -> None:

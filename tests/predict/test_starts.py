@@ -34,7 +34,7 @@ def test_repeats_that_lie_apart_make_the_next_one_less_sure_and_alike_ones_surer
     once, alike, apart = (
         between_repeats([start(seconds) for seconds in many]) for many in ([10.0], [10.0] * 5, [8.0, 10.0, 14.0])
     )
-    assert alike.one_more(5) < once.one_more(1) < apart.one_more(3)
+    assert alike.quantile(0.9, 5) < once.quantile(0.9, 1) < apart.quantile(0.9, 3)
 
 
 def test_an_idle_machine_is_expected_to_repeat_itself_and_a_busy_one_not() -> None:

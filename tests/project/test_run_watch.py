@@ -147,9 +147,7 @@ def test_a_run_for_no_target_or_of_a_job_without_curves_has_no_odds(settings: Se
     assert planned_odds(settings, settings.goal, launch, Evidence((timed,)), lambda: 0.0) is None
 
 
-def test_the_last_evaluation_below_the_target_ends_the_odds_however_soon_it_comes(
-    settings: Settings, tmp_path: Path
-) -> None:
+def test_the_last_evaluation_below_the_target_ends_the_odds(settings: Settings, tmp_path: Path) -> None:
     odds = _odds(settings, settings.goal, tmp_path)
     ticks = iter(float(tick) for tick in range(100))
     odds.clock = lambda: next(ticks)  # every look takes a second, so that the next evaluations come while it rests

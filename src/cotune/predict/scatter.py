@@ -38,11 +38,11 @@ class Scatter:
     late_by: float = 0.0
 
     @classmethod
-    def prior(cls, median: float, width: float, freedom: float, *, usual: bool = False) -> Scatter:
-        """Return what is known before anything is repeated; sigma is that of all, or of the `usual` ones."""
+    def prior(cls, median: float, width: float, freedom: float) -> Scatter:
+        """Return what is known before anything is repeated: nine in ten lie below Z90 sigma."""
         steps = np.linspace(-_REACH, _REACH, _GRID)
         weights = np.exp(-0.5 * steps**2)
-        scale = Z90 / float(stdtrit(freedom, 0.9)) if usual else float(np.sqrt((freedom - 2) / freedom))
+        scale = Z90 / float(stdtrit(freedom, 0.9))
         return cls(median * np.exp(width * steps), weights / weights.sum(), freedom, scale)
 
     def weighted(self, score: Floats) -> Scatter:
@@ -70,10 +70,6 @@ class Scatter:
     def deviation(self) -> float:
         """Return one deviation as a tenth part of all has it: nine in ten lie below Z90 of them."""
         return float(np.interp(Z90, *self._quantiles(1.0))) / Z90
-
-    def one_more(self, repeats: float) -> float:
-        """Return the deviation of one more after so many repeats, from their mean."""
-        return self.deviation * float(np.sqrt(1 + 1 / repeats))
 
     def draws(self, normal: Floats) -> Floats:
         """Return standard normal draws bent to these tails, in such deviations."""

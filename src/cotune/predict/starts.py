@@ -74,7 +74,7 @@ def between_repeats(samples: Sequence[Sample]) -> Scatter:
         by_config.setdefault(sample.config, []).append(float(np.log(sample.epoch_seconds or 1.0)))
     repeats = [(len(logs), max(_usual_deviation(logs), _LEAST)) for logs in by_config.values() if len(logs) > 1]
     median = PRIOR.idle if _under_load(known) == 0.0 else PRIOR.shared
-    prior = Scatter.prior(median, PRIOR.width, PRIOR.freedom, usual=True)
+    prior = Scatter.prior(median, PRIOR.width, PRIOR.freedom)
     return replace(prior, late=PRIOR.late, late_by=PRIOR.late_by).after(repeats)
 
 

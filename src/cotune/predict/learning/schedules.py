@@ -106,7 +106,7 @@ def _epochs(place: float, lengths: Floats) -> Floats:
 
 
 def falling(job: Job, samples: Sequence[Sample]) -> str | None:
-    """Return how a job's rate falls to the end of each run: as is said, or as samples show; None where it does not."""
+    """Return the schedule of a job whose rate falls with each run ("unknown" where runs alone show it), else None."""
     if contradiction(job, samples):
         return "unknown"
     return job.schedule if job.schedule and Schedule.read(job.schedule).ends_with_run else None
